@@ -1,0 +1,163 @@
+"""``Migrator.background``: the façade of background migrations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+from migronaut.core.ports import Owner, Stop
+from migronaut.core.state import Direction, Status
+from migronaut.engine import Engine, controls
+from migronaut.engine.controls import Controlled
+from migronaut.engine.drive import drive
+from migronaut.engine.registering import Registered, register
+from migronaut.engine.speaking import speaking
+from migronaut.engine.states import Request
+from migronaut.engine.status import BackgroundStatus, status_of
+from migronaut.engine.stopping import StopEvent
+from migronaut.engine.verify import Verified
+
+_ACTIVE = (Status.BLOCKED, Status.PENDING, Status.RUNNING)
+
+
+class BackgroundMigrations:
+    """Run, look at and control background migrations. Every control says who asks and why."""
+
+    def __init__(self, engine: Engine, *, owner: Owner) -> None:
+        self.engine = engine
+        self._owner = owner
+
+    # ------------------------------------------------------------------ looking
+
+    def names(self) -> tuple[str, ...]:
+        """Registered migrations, in order."""
+        with speaking():
+            return tuple(state.name for state in self.engine.ports.store.states())
+
+    def status(self, name: str, *, rate: float | None = None) -> BackgroundStatus:
+        """One migration as it is now.
+
+        Args:
+            rate: Documents per second, as observed by a caller who looks again and again.
+
+        Raises:
+            NotRegisteredError: There is no such migration.
+        """
+        with speaking():
+            return status_of(self.engine.ports, name, rate=rate)
+
+    def statuses(self) -> tuple[BackgroundStatus, ...]:
+        """All registered migrations as they are now."""
+        return tuple(self.status(name) for name in self.names())
+
+    # ------------------------------------------------------------------ working
+
+    def register(
+        self,
+        name: str,
+        *,
+        direction: Direction = Direction.FORWARD,
+        requested_by: str | None = None,
+        reason: str | None = None,
+    ) -> Registered:
+        """Register one file without the line, or the other direction of a migration that has ended.
+
+        Raises:
+            MigrationNotFoundError, InvalidMigrationError, IrreversibleMigrationError, TransactionsUnsupportedError,
+            BackgroundConflictError: Nothing was registered.
+        """
+        request = Request(by=requested_by, reason=reason)
+        with speaking():
+            return register(self.engine.ports, name, direction=direction, registration=uuid4().hex, request=request)
+
+    def active(self) -> tuple[str, ...]:
+        """Migrations with work to do, in order."""
+        with speaking():
+            return tuple(state.name for state in self.engine.ports.store.states() if state.status in _ACTIVE)
+
+    def run(
+        self, name: str | Sequence[str] | None = None, *, concurrency: int = 1, stop: Stop | None = None
+    ) -> tuple[BackgroundStatus, ...]:
+        """Work migrations to their end in this process, one after the other.
+
+        Args:
+            name: One, several, or None for all active ones.
+            concurrency: Lanes (threads) of this process; ``max_parallel`` of a migration bounds all processes.
+            stop: Ends the work at the next batch.
+
+        Returns:
+            How each of them stands now.
+
+        Raises:
+            NotRegisteredError: There is no such migration.
+        """
+        chosen = self.active() if name is None else (name,) if isinstance(name, str) else tuple(name)
+        stopping = stop or StopEvent()
+        for each in chosen:
+            self.status(each)  # an unknown name is refused before anything runs
+        with speaking():
+            for each in chosen:
+                drive(self.engine, each, owner=self._owner, stop=stopping, lanes=concurrency)
+        return tuple(self.status(each) for each in chosen)
+
+    def verify(self) -> Verified:
+        """Look for old-shape documents in collections whose migration completed."""
+        with speaking():
+            return self.engine.verify()
+
+    # ------------------------------------------------------------------ controlling
+
+    def pause(
+        self, name: str, *, wait: bool = False, requested_by: str | None = None, reason: str | None = None
+    ) -> Controlled:
+        """Stop lanes at their next batch; ``wait`` until they have (two minutes at most)."""
+        with speaking():
+            done = controls.pause(self.engine.ports, name, Request(by=requested_by, reason=reason))
+            return self._waited(done) if wait else done
+
+    def resume(self, name: str, *, requested_by: str | None = None, reason: str | None = None) -> Controlled:
+        """Go on with a paused migration."""
+        with speaking():
+            return controls.resume(self.engine.ports, name, Request(by=requested_by, reason=reason))
+
+    def cancel(
+        self, name: str, *, wait: bool = False, requested_by: str | None = None, reason: str | None = None
+    ) -> Controlled:
+        """End a migration where it is; what was migrated stays migrated."""
+        with speaking():
+            done = controls.cancel(self.engine.ports, name, Request(by=requested_by, reason=reason))
+            return self._waited(done) if wait else done
+
+    def retry(
+        self,
+        name: str,
+        *,
+        from_start: bool = False,
+        repin: bool = False,
+        requested_by: str | None = None,
+        reason: str | None = None,
+    ) -> Controlled:
+        """Try again what failed, was cancelled, or completed with documents left out.
+
+        Args:
+            from_start: Plan again from the first pass, with empty totals.
+            repin: Use the file as it is on disk now.
+        """
+        request = Request(by=requested_by, reason=reason)
+        with speaking():
+            if repin:
+                controls.repin(self.engine.ports, name, request)
+            return controls.retry(self.engine.ports, name, request, from_start=from_start)
+
+    def repin(self, name: str, *, requested_by: str | None = None, reason: str | None = None) -> Controlled:
+        """Make the file on disk the registered one."""
+        with speaking():
+            return controls.repin(self.engine.ports, name, Request(by=requested_by, reason=reason))
+
+    def unlock(self, name: str) -> Controlled:
+        """Take the leases of all lanes away; their holders are fenced off at their next write."""
+        with speaking():
+            return controls.unlock(self.engine.ports, name)
+
+    def _waited(self, done: Controlled) -> Controlled:
+        return controls.wait_for_lanes(self.engine.ports, done, StopEvent())

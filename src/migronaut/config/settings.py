@@ -1,0 +1,196 @@
+"""The settings, their defaults, and the check of each value."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from attrs import NOTHING, field, fields, frozen
+
+Check = Callable[[Any], Any]
+
+_SCHEMES = ("mongodb://", "mongodb+srv://")
+_DATABASE_FORBIDDEN = '/\\. "$*<>:|?\0'
+
+
+class RefusedError(ValueError):
+    """A value cannot be used; the text completes the sentence "<setting> …" and never quotes it."""
+
+
+def _without_secrets(uri: str | None) -> str:
+    """Show a URI without credentials and options; both can hold secrets."""
+    return "None" if uri is None else repr(re.sub(r"(?s)\?.*", "?…", re.sub(r"(?s)://.*@", "://***@", uri)))
+
+
+@frozen(kw_only=True)
+class Config:
+    """All settings, checked. Durations are seconds.
+
+    Args:
+        uri: How to reach MongoDB; None only when ``client`` is given.
+        db: The database.
+        migrations_dir: Absolute path of the migration files.
+        migrations_collection: The changelog.
+        lock_collection: The locks.
+        lock_ttl: After this long without a sign of life a lock may be taken over, 1-3600.
+        lease_ttl: The same for the lease of a lane, 1-3600.
+        on_lock_held: ``"error"``, or ``"wait"`` for the lock.
+        background_collection: States of background migrations; their other collections are named after it.
+        background_on_drift: ``"reopen"`` a migration when documents of the old shape turn up, or ``"report"`` them.
+        environment: Name of this environment, kept in the changelog.
+        client: A ``MongoClient`` of the caller's; never closed by migronaut.
+        logger: Where messages go; None = the logger ``migronaut``.
+        origins: Where each setting came from: ``"flag"``, ``"environment MIGRONAUT_URI"``,
+            ``".env MIGRONAUT_URI"``, ``"file migronaut.toml"`` or ``"default"``.
+    """
+
+    uri: str | None = field(default=None, repr=_without_secrets)
+    db: str
+    migrations_dir: Path = Path("migrations")
+    migrations_collection: str = "_migronaut_migrations"
+    lock_collection: str = "_migronaut_locks"
+    lock_ttl: float = 60.0
+    lease_ttl: float = 60.0
+    on_lock_held: Literal["error", "wait"] = "error"
+    background_collection: str = "_migronaut_background"
+    background_on_drift: Literal["reopen", "report"] = "reopen"
+    environment: str | None = None
+    client: object | None = field(default=None, repr=False)
+    logger: logging.Logger | None = field(default=None, repr=False)
+    origins: Mapping[str, str] = field(factory=dict, repr=False)
+
+
+def _uri(value: object) -> str:
+    if not isinstance(value, str) or not value.startswith(_SCHEMES) or value in _SCHEMES:
+        raise RefusedError("must begin with mongodb:// or mongodb+srv:// and name a host")
+    if value != value.strip():
+        raise RefusedError("has blanks or a line end around it; remove them")
+    return value
+
+
+def _database(value: object) -> str:
+    if not isinstance(value, str) or not 1 <= len(value.encode("utf-8", "replace")) <= 63:
+        raise RefusedError("must be the name of a database, 1 to 63 bytes long")
+    if any(character in value for character in _DATABASE_FORBIDDEN):
+        raise RefusedError('must be the name of a database, without blanks and any of / \\ . " $ * < > : | ?')
+    return value
+
+
+def _collection(value: object) -> str:
+    if not isinstance(value, str) or not 1 <= len(value.encode("utf-8", "replace")) <= 120:
+        raise RefusedError("must be the name of a collection, 1 to 120 bytes long")
+    if value.startswith(("system.", ".")) or value.endswith(".") or ".." in value or set(value) & set("$\0"):
+        raise RefusedError("is not a collection name that MongoDB accepts for this")
+    return value
+
+
+def _directory(value: object) -> Path:
+    if isinstance(value, Path) or (isinstance(value, str) and value and "\0" not in value):
+        return Path(value)
+    raise RefusedError("must be the path of a directory")
+
+
+def _seconds(low: float, high: float) -> Check:
+    def check(value: object) -> float:
+        plain = value.total_seconds() if isinstance(value, timedelta) else value
+        if isinstance(plain, bool) or not isinstance(plain, int | float) or not low <= plain <= high:
+            raise RefusedError(f"must be a number of seconds from {low:g} to {high:g}")
+        return float(plain)
+
+    return check
+
+
+def _choice(*allowed: str) -> Check:
+    def check(value: object) -> object:
+        if not isinstance(value, str) or value not in allowed:
+            raise RefusedError(f"must be {' or '.join(allowed)}")
+        return value
+
+    return check
+
+
+def _label(value: object) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= 100 or not value.isprintable():
+        raise RefusedError("must be one line of text, at most 100 characters")
+    return value
+
+
+def _client(value: object) -> object:
+    if not callable(getattr(value, "get_database", None)):
+        raise RefusedError("must be a pymongo.MongoClient")
+    return value
+
+
+def _logger(value: object) -> logging.Logger:
+    if not isinstance(value, logging.Logger):
+        raise RefusedError("must be a logging.Logger")
+    return value
+
+
+CHECKS: Mapping[str, Check] = {
+    "uri": _uri,
+    "db": _database,
+    "migrations_dir": _directory,
+    "migrations_collection": _collection,
+    "lock_collection": _collection,
+    "lock_ttl": _seconds(1, 3600),
+    "lease_ttl": _seconds(1, 3600),
+    "on_lock_held": _choice("error", "wait"),
+    "background_collection": _collection,
+    "background_on_drift": _choice("reopen", "report"),
+    "environment": _label,
+    "client": _client,
+    "logger": _logger,
+}
+
+CODE_ONLY = frozenset({"client", "logger"})
+"""Objects: they can be passed by code and by ``migronaut_config.py``, not written as text."""
+
+NUMBERS = frozenset({"lock_ttl", "lease_ttl"})
+"""Given as text in the environment, as numbers everywhere else."""
+
+LATER = (
+    "strict",
+    "use_transaction",
+    "timeout",
+    "on_lock_lost",
+    "on_out_of_order",
+    "background_inline",
+    "template",
+    "hooks",
+    "client_options",
+    "generate_id",
+    "tracer",
+    "meter",
+)
+"""Settings whose behaviour does not exist yet; asking for one is refused, never ignored."""
+
+DEFAULTS: Mapping[str, Any] = {
+    item.name: item.default for item in fields(Config) if item.name in CHECKS and item.default is not NOTHING
+}
+
+
+def combined_problems(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Check what no single setting can tell: something required is missing, two collections are one.
+
+    Args:
+        values: The checked settings, defaults included; unusable ones are absent.
+    """
+    background = values.get("background_collection")
+    collections = [
+        ("migrations_collection", values.get("migrations_collection")),
+        ("background_collection", background),
+        ("background_collection", background and f"{background}_partitions"),
+        ("background_collection", background and f"{background}_tickets"),
+        ("lock_collection", values.get("lock_collection")),
+    ]
+    problems: list[tuple[str, str]] = []
+    seen: dict[str, str] = {}
+    for setting, name in collections:
+        if name is not None and seen.setdefault(name, setting) != setting:
+            problems.append((setting, f"uses the same collection as {seen[name]}; each needs its own"))
+    return problems

@@ -1,0 +1,1 @@
+"""The pure core: values and decisions. No driver, no clock, no thread."""

@@ -1,0 +1,194 @@
+"""What comes next for a migration: a pure function of facts.
+
+The engine gathers the facts, asks ``next_step``, performs the answer, and asks again until it is
+``Process``, ``Wait`` or ``Done``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import frozen
+
+from migronaut.core.state import SCHEMA, TERMINAL, BackgroundState, Phase, Status
+
+POLL = 5.0
+"""Seconds until a waiting coordinator looks again."""
+
+
+class FileFact(StrEnum):
+    """What this process finds on disk for a registered migration."""
+
+    OK = "ok"
+    CHANGED = "changed"
+    MISSING = "missing"
+
+
+@frozen(kw_only=True)
+class Tally:
+    """The partitions of the current plan: how many are unclaimed, leased, and failed for good."""
+
+    claimable: int = 0
+    leased: int = 0
+    failed: int = 0
+
+
+@frozen(kw_only=True)
+class Facts:
+    """All that the decision rests on.
+
+    Args:
+        match: Hash of what the migration matches; another one than the plan's invalidates the plan.
+        unmet: Required migrations that are not through.
+        live_leases: Leases of the migration that have not expired, of whatever plan.
+    """
+
+    state: BackgroundState | None
+    file: FileFact
+    match: str
+    tally: Tally = Tally()
+    live_leases: int = 0
+    unmet: tuple[str, ...] = ()
+
+
+@frozen
+class Unblock:
+    """All that it requires is through: blocked becomes pending."""
+
+
+@frozen
+class Start:
+    """The plan that exists is good: go on with it (pending becomes running)."""
+
+
+@frozen(kw_only=True)
+class MakePlan:
+    """Cut the collection; ``same_pass`` when a running pass is only cut anew."""
+
+    same_pass: bool = False
+
+
+@frozen
+class Drain:
+    """Supersede the plan: its lanes stop at their next batch."""
+
+
+@frozen(kw_only=True)
+class Process:
+    """There is work for ``lanes`` more lanes, among ``slots`` that may run at a time."""
+
+    lanes: int
+    slots: int
+
+
+@frozen
+class Finalize:
+    """Every partition is closed: count what is left."""
+
+
+@frozen(kw_only=True)
+class Wait:
+    """Nothing to do for now; look again after ``retry_after`` seconds."""
+
+    reason: str
+    retry_after: float = POLL
+
+
+@frozen
+class Done:
+    """Nothing to do any more; ``status`` None = not registered."""
+
+    status: Status | None
+
+
+Step = Unblock | Start | MakePlan | Drain | Process | Finalize | Wait | Done
+
+
+def next_step(facts: Facts) -> Step:
+    """Decide the next step of a migration."""
+    state = facts.state
+    if state is None:
+        return Done(None)
+    if state.schema > SCHEMA:
+        return Wait(reason="a newer release wrote this state; this worker is of an older one")
+    if state.status in TERMINAL or state.status is Status.PAUSED:
+        return Done(state.status)
+    if state.status is Status.BLOCKED:
+        return Wait(reason=f"waits for {', '.join(facts.unmet)}") if facts.unmet else Unblock()
+    if facts.file is not FileFact.OK:
+        return Wait(reason=f"the migration file is {facts.file} on this worker (a deploy under way?)")
+    return _running_step(state, facts)
+
+
+def _running_step(state: BackgroundState, facts: Facts) -> Step:
+    tally = facts.tally
+    if state.plan is None or closed(state):
+        return MakePlan()
+    if state.phase is Phase.REPLAN or state.plan.match != facts.match:
+        return _replan_step(state, facts)
+    if state.status is Status.PENDING:
+        return Start()
+    if tally.claimable or tally.leased:
+        slots = state.spec.max_parallel
+        return Process(lanes=max(0, min(tally.claimable, slots - facts.live_leases)), slots=slots)
+    return Finalize()
+
+
+def _replan_step(state: BackgroundState, facts: Facts) -> Step:
+    """The plan is not what is wanted any more: stop its lanes, then cut the same pass anew."""
+    if state.phase is not Phase.REPLAN:
+        return Drain()
+    if facts.live_leases:
+        return Wait(reason="lanes of the old plan are ending", retry_after=1.0)
+    return MakePlan(same_pass=True)
+
+
+def closed(state: BackgroundState) -> bool:
+    """True when the counters of the current pass are in the totals: work can only go on in a new pass."""
+    return state.rolled_generation >= state.generation
+
+
+@frozen
+class Complete:
+    """Nothing matches any more."""
+
+
+@frozen(kw_only=True)
+class Fail:
+    """The migration cannot go on by itself."""
+
+    reason: str
+
+
+@frozen
+class NextPass:
+    """Documents are left: plan again."""
+
+
+Verdict = Complete | Fail | NextPass
+
+
+def verdict(state: BackgroundState, *, failed_partitions: int, remaining: int) -> Verdict:
+    """What a closed pass leads to.
+
+    Args:
+        failed_partitions: Partitions that raised too often.
+        remaining: Documents still matching, without those left out; counting to 1 is enough.
+    """
+    if state.left_out > state.spec.max_document_errors:
+        return Fail(reason=budget_text(state.left_out, state.spec.max_document_errors))
+    if failed_partitions:
+        return Fail(reason=f"{failed_partitions} partition(s) failed {state.spec.max_slice_failures} times in a row")
+    if not remaining:
+        return Complete()
+    if state.pass_number >= state.spec.max_passes:
+        return Fail(
+            reason=f"old-shape documents keep appearing after {state.pass_number} passes; "
+            "is an old release of the application still writing them?"
+        )
+    return NextPass()
+
+
+def budget_text(failed: int, budget: int) -> str:
+    """Why too many bad documents end a migration."""
+    return f"{failed} document(s) could not be migrated; max_document_errors allows {budget}"

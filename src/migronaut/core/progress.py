@@ -1,0 +1,164 @@
+"""How far a background migration is, how fast, and when it may end.
+
+Time comes in as an argument, in seconds of any clock that only moves on.
+"""
+
+from __future__ import annotations
+
+from math import exp
+
+from attrs import evolve, frozen
+
+from migronaut.core.state import Status
+
+_TIME_CONSTANT = 20.0
+_CAP = 99.0
+_MIN_PERCENT = 1.0
+_MIN_ELAPSED = 10.0
+_MARGIN = 0.1
+
+_NOTES = {
+    Status.BLOCKED: "blocked: it waits for another migration",
+    Status.PENDING: "pending: it has not started yet",
+    Status.PAUSED: "paused",
+    Status.FAILED: "failed",
+    Status.CANCELLED: "cancelled",
+    Status.COMPLETED: None,
+}
+
+
+@frozen(kw_only=True)
+class Rate:
+    """Documents per second as an exponential moving average over samples at any distance in time.
+
+    An interval of ``dt`` seconds weighs ``alpha = 1 - exp(-dt / tau)``, which is exact for a rate that
+    is constant between samples; so it does not matter how often one looks. Source: A. Eckner,
+    "Algorithms for Unevenly Spaced Time Series: Moving Averages and Other Rolling Operators" (the
+    EMA with next-point interpolation). Dividing by the weight seen so far takes out the bias of the
+    start, as in D. Kingma and J. Ba, "Adam" (2015), section 3.
+
+    Args:
+        done: Documents done at the last sample.
+        at: When that was, in seconds.
+        weighted: Weighted sum of the rates seen.
+        weight: Sum of their weights, 0 to 1.
+        tau: Time constant in seconds: after it a change shows to 63 %.
+    """
+
+    done: int
+    at: float
+    weighted: float = 0.0
+    weight: float = 0.0
+    tau: float = _TIME_CONSTANT
+
+    @property
+    def per_second(self) -> float | None:
+        """Documents per second, or ``None`` before the second sample."""
+        return self.weighted / self.weight if self.weight else None
+
+    def observe(self, done: int, at_seconds: float) -> Rate:
+        """The rate after one more sample.
+
+        A sample that is not later is left out. A count that fell (it starts again with a retry from
+        the start) is a new starting point: it says nothing about speed.
+        """
+        passed = at_seconds - self.at
+        if passed <= 0:
+            return self
+        if done < self.done:
+            return evolve(self, done=done, at=at_seconds)
+        keep = exp(-passed / self.tau)
+        alpha = 1 - keep
+        speed = (done - self.done) / passed
+        return evolve(
+            self,
+            done=done,
+            at=at_seconds,
+            weighted=keep * self.weighted + alpha * speed,
+            weight=keep * self.weight + alpha,
+        )
+
+
+@frozen(kw_only=True)
+class Progress:
+    """What an operator sees.
+
+    Args:
+        done: Documents done; may exceed the estimate.
+        estimate: Documents to do in all; ``None`` before the first plan.
+        at_least: The estimate is a lower bound.
+        percent: 0 to 99, and 100 once completed.
+        rate: Documents per second now; ``None`` when nothing runs or it is not known yet.
+        eta_low: Seconds left at the least; ``None`` when no time can be told.
+        eta_high: Seconds left at the most; ``None`` also when the estimate is a lower bound.
+        note: Why there is no time left to tell, or why it is slow.
+    """
+
+    done: int
+    estimate: int | None
+    at_least: bool = False
+    percent: float = 0.0
+    rate: float | None = None
+    eta_low: float | None = None
+    eta_high: float | None = None
+    note: str | None = None
+
+
+def progress_of(
+    *,
+    status: Status,
+    done: int,
+    estimate: int | None,
+    at_least: bool = False,
+    rate: float | None = None,
+    elapsed: float = 0.0,
+    slowed: str | None = None,
+) -> Progress:
+    """Judge the progress of one migration.
+
+    Args:
+        status: Only a running one has a rate and a time left.
+        done: Documents done.
+        estimate: Documents to do in all, those done included; ``None`` before the first plan.
+        at_least: The estimate is a lower bound.
+        rate: Documents per second lately, from ``Rate``; ``None`` = take the average since the start.
+        elapsed: Seconds since the first of ``done``.
+        slowed: What holds the lanes back just now, e.g. ``replication lag``.
+    """
+    plain = Progress(done=done, estimate=estimate, at_least=at_least, percent=_percent(status, done, estimate))
+    if status is not Status.RUNNING:
+        return evolve(plain, note=_NOTES[status])
+    average = done / elapsed if elapsed > 0 else None
+    pace = average if rate is None else rate
+    running = evolve(plain, rate=pace)
+    why_not = _why_no_eta(running, elapsed)
+    if why_not is not None or not pace or not average or estimate is None:
+        return evolve(running, note=slowed or why_not)
+    left = estimate - done
+    low, high = sorted((left / pace, left / average))
+    return evolve(
+        running,
+        eta_low=low * (1 - _MARGIN),
+        eta_high=None if at_least else high * (1 + _MARGIN),
+        note=slowed or ("there may be more documents than estimated" if at_least else None),
+    )
+
+
+def _percent(status: Status, done: int, estimate: int | None) -> float:
+    if status is Status.COMPLETED:
+        return 100.0
+    if not done or estimate is None:
+        return 0.0
+    return min(_CAP, 100 * done / estimate) if estimate else _CAP
+
+
+def _why_no_eta(running: Progress, elapsed: float) -> str | None:
+    if running.estimate is None:
+        return "planning"
+    if elapsed < _MIN_ELAPSED or (running.percent < _MIN_PERCENT and running.rate):
+        return "too early to tell"
+    if not running.rate:
+        return "no document was done lately"
+    if running.done >= running.estimate:
+        return "there are more documents than estimated" if running.done > running.estimate else "last checks"
+    return None

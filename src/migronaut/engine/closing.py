@@ -1,0 +1,67 @@
+"""Closing a pass: counters into the totals, once; count what is left; complete, fail, or plan again."""
+
+from __future__ import annotations
+
+import logging
+
+from attrs import evolve
+
+from migronaut.core.coordinator import Complete, Fail, NextPass, Verdict, closed, verdict
+from migronaut.core.lifecycle import Action
+from migronaut.core.state import BackgroundState, Counters, Partition, PartitionStatus, Phase
+from migronaut.engine.failing import failed, with_bad
+from migronaut.engine.ports import Ports
+from migronaut.engine.states import acted
+from migronaut.engine.work import current_pass
+from migronaut.versioning import match_filter
+
+_logger = logging.getLogger("migronaut.background")
+
+
+def rolled(state: BackgroundState, partitions: tuple[Partition, ...]) -> BackgroundState:
+    """The state with the counters and bad documents of its generation in it; a generation is rolled once."""
+    if closed(state):
+        return state
+    totals = sum((partition.counters for partition in partitions), state.totals)
+    return evolve(with_bad(state, partitions), totals=totals, rolled_generation=state.generation)
+
+
+def finalize(ports: Ports, state: BackgroundState) -> None:
+    """Decide about a pass whose partitions are all closed. Completion is decided by the count alone."""
+    store = ports.store
+    partitions = store.partitions(current_pass(state))
+    broken = sum(partition.status is PartitionStatus.FAILED for partition in partitions)
+    whole = rolled(state, partitions)
+    match = match_filter(state.spec, state.direction)
+    left = ports.documents(state.spec).count(match, limit=1, without=whole.bad_ids)
+    decided = verdict(whole, failed_partitions=broken, remaining=left)
+    # A pass with failed partitions stays open, so that a retry goes on at their cursors.
+    wanted = _decided(evolve(state, errors=whole.errors) if broken else whole, decided, ports)
+    if wanted is None or store.save(wanted) is None:
+        return
+    if isinstance(decided, Complete):
+        store.drop_before(state.name, state.generation + 1)
+        _tell(whole)
+
+
+def _decided(state: BackgroundState, decided: Verdict, ports: Ports) -> BackgroundState | None:
+    at = ports.store.now()
+    match decided:
+        case Complete():
+            return acted(evolve(state, last_error=None), Action.COMPLETE, at)
+        case Fail(reason=reason):
+            return failed(state, reason, at)
+        case NextPass():
+            return evolve(state, phase=Phase.PARTITION)
+
+
+def _tell(state: BackgroundState) -> None:
+    if state.left_out:
+        _logger.warning(
+            "%s completed; %d document(s) were left out: see `migronaut background status`", state.name, state.left_out
+        )
+
+
+def counters_of(state: BackgroundState, partitions: tuple[Partition, ...]) -> Counters:
+    """All that was counted so far, rolled up or not."""
+    return rolled(state, partitions).totals

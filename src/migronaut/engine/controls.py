@@ -1,0 +1,152 @@
+"""What an operator can do. Each takes who asks and why into the history; a repeated click is harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from attrs import evolve, frozen
+
+from migronaut.core.coordinator import closed
+from migronaut.core.lifecycle import Action
+from migronaut.core.ports import Stop
+from migronaut.core.state import MAX_HISTORY, BackgroundState, Counters, Direction, HistoryEntry, Phase, Spec, Status
+from migronaut.engine.ports import Ports
+from migronaut.engine.requirements import unmet
+from migronaut.engine.states import Request, acted, change, required
+from migronaut.engine.work import current_pass, resolve_guard
+from migronaut.errors import MigrationNotFoundError
+from migronaut.versioning import match_hash
+
+WAIT_FOR_LANES = 120.0
+"""Seconds that ``wait`` waits at most."""
+_LOOK = 0.2
+
+
+@frozen(kw_only=True)
+class Controlled:
+    """The state after a control; ``changed`` False = it was so already.
+
+    Args:
+        stopped: No lane works any more (only looked at when asked to wait, else True).
+        lanes: Leases that were taken away (``unlock``).
+    """
+
+    state: BackgroundState
+    changed: bool
+    stopped: bool = True
+    lanes: int = 0
+
+
+def _act(ports: Ports, name: str, decide: Callable[[BackgroundState, datetime], BackgroundState | None]) -> Controlled:
+    before = required(ports.store, name)
+    after = change(ports.store, name, decide)
+    return Controlled(state=after, changed=after.revision != before.revision)
+
+
+def pause(ports: Ports, name: str, request: Request) -> Controlled:
+    """Lanes stop at their next batch; nothing is lost."""
+    return _act(ports, name, lambda state, at: acted(state, Action.PAUSE, at, request))
+
+
+def cancel(ports: Ports, name: str, request: Request) -> Controlled:
+    """Lanes stop at their next batch; what was migrated stays migrated."""
+    return _act(ports, name, lambda state, at: acted(state, Action.CANCEL, at, request))
+
+
+def resume(ports: Ports, name: str, request: Request) -> Controlled:
+    """Go on where it was; blocked again while something it requires is not through."""
+
+    def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
+        moved = acted(state, Action.RESUME, at, request)
+        if moved is None:
+            return None
+        waits_for = unmet(ports, state.requires)
+        return evolve(moved, waits_for=waits_for, status=Status.BLOCKED if waits_for else moved.status)
+
+    return _act(ports, name, decide)
+
+
+def retry(ports: Ports, name: str, request: Request, *, from_start: bool) -> Controlled:
+    """Try again what failed, was cancelled, or completed with documents left out."""
+
+    def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
+        action = Action.REOPEN if state.status is Status.COMPLETED else Action.RETRY
+        moved = acted(state, action, at, request)
+        if moved is None:
+            return None
+        if not from_start and not closed(state):
+            ports.store.reset_partitions(current_pass(state))
+        return _clean(moved, from_start=from_start)
+
+    return _act(ports, name, decide)
+
+
+def _clean(state: BackgroundState, *, from_start: bool) -> BackgroundState:
+    """No bad documents, no error; from the start also no plan and no totals."""
+    clean = evolve(state, bad_ids=(), left_out=0, errors=(), last_error=None)
+    if from_start:
+        return evolve(clean, plan=None, pass_number=0, phase=Phase.PARTITION, totals=Counters())
+    return evolve(clean, pass_number=0) if closed(state) else clean
+
+
+def repin(ports: Ports, name: str, request: Request) -> Controlled:
+    """Make the file on disk the registered one; cut the pass anew if what it matches or how wide it runs changed.
+
+    Raises:
+        MigrationNotFoundError, InvalidMigrationError, TransactionsUnsupportedError: Nothing was changed.
+    """
+    source = ports.catalog.find(name)
+    if source is None:
+        raise MigrationNotFoundError(
+            f"There is no background migration file {name!r} to pin; check the name.", name=name
+        )
+    spec = source.background.spec
+    resolve_guard(spec, transactions=ports.documents(spec).transactions())
+
+    def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
+        if state.checksum == source.checksum:
+            return None
+        entry = HistoryEntry(
+            at=at,
+            action="repin",
+            from_status=state.status,
+            to_status=state.status,
+            by=request.by,
+            reason=request.reason,
+        )
+        same_cut = _cut_of(state.spec, state.direction) == _cut_of(spec, state.direction)
+        anew = state.plan is not None and not closed(state) and not same_cut
+        return evolve(
+            state,
+            checksum=source.checksum,
+            spec=spec,
+            description=source.description,
+            requires=source.requires,
+            phase=Phase.REPLAN if anew else state.phase,
+            history=(*state.history, entry)[-MAX_HISTORY:],
+        )
+
+    return _act(ports, name, decide)
+
+
+def _cut_of(spec: Spec, direction: Direction) -> tuple[object, ...]:
+    """Everything of a spec that a plan was made for."""
+    return (match_hash(spec, direction), spec.max_parallel, spec.partitions, spec.min_documents)
+
+
+def unlock(ports: Ports, name: str) -> Controlled:
+    """Take all leases away: their holders are fenced off at their next write."""
+    state = required(ports.store, name)
+    lanes = ports.store.drop_leases(name)
+    return Controlled(state=state, changed=lanes > 0, lanes=lanes)
+
+
+def wait_for_lanes(ports: Ports, controlled: Controlled, stop: Stop) -> Controlled:
+    """Wait until no lane holds a lease, at most two minutes."""
+    end = ports.clock.monotonic() + WAIT_FOR_LANES
+    while ports.store.leases(controlled.state.name):
+        if stop.is_set() or ports.clock.monotonic() >= end:
+            return evolve(controlled, stopped=False)
+        ports.clock.sleep(_LOOK, stop)
+    return controlled

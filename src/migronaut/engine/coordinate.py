@@ -1,0 +1,135 @@
+"""The coordinator: gather facts, ask the core, perform the step, until lanes or time are needed.
+
+Every step is idempotent, holds the lock ``background:<name>`` for itself only, and changes the state
+by compare-and-set; a coordinator too many is harmless.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from attrs import evolve
+
+from migronaut.core.coordinator import (
+    Done,
+    Drain,
+    Facts,
+    FileFact,
+    Finalize,
+    MakePlan,
+    Process,
+    Start,
+    Step,
+    Tally,
+    Unblock,
+    Wait,
+    next_step,
+)
+from migronaut.core.lifecycle import Action
+from migronaut.core.ports import Owner, Stop
+from migronaut.core.state import OPEN_PARTITIONS, SCHEMA, TERMINAL, BackgroundState, PartitionStatus, Phase, Status
+from migronaut.engine.closing import finalize
+from migronaut.engine.planning import plan_pass
+from migronaut.engine.ports import Ports
+from migronaut.engine.requirements import unmet
+from migronaut.engine.sources import find_source
+from migronaut.engine.states import acted, change
+from migronaut.engine.work import current_pass, match_of
+
+_logger = logging.getLogger("migronaut.background")
+_LOCKED = Wait(reason="another coordinator is at work", retry_after=1.0)
+
+Answer = Process | Wait | Done
+
+
+def coordinate(ports: Ports, name: str, *, owner: Owner, stop: Stop) -> Answer:
+    """Do all that can be done at once for a migration."""
+    while True:
+        answer = _one_step(ports, name, owner)
+        if answer is not None:
+            return answer
+        if stop.is_set():
+            return Wait(reason="this worker is stopping", retry_after=0.0)
+
+
+def _one_step(ports: Ports, name: str, owner: Owner) -> Answer | None:
+    lock = f"background:{name}"
+    nonce = ports.locks.acquire(lock, owner=owner, ttl=ports.lock_ttl)
+    if nonce is None:
+        return _LOCKED
+    try:
+        with ports.heartbeat.beating(lambda: ports.locks.renew(lock, nonce), ttl=ports.lock_ttl):
+            facts = gather(ports, name)
+            return _perform(ports, facts, next_step(facts))
+    finally:
+        ports.locks.release(lock, nonce)
+
+
+def gather(ports: Ports, name: str) -> Facts:
+    """Everything the decision rests on, as it is now."""
+    state = ports.store.load(name)
+    if state is None or state.schema > SCHEMA or state.status in TERMINAL or state.status is Status.PAUSED:
+        return Facts(state=state, file=FileFact.OK, match="")
+    partitions = ports.store.partitions(current_pass(state)) if state.plan else ()
+    unclosed = [each for each in partitions if each.status in OPEN_PARTITIONS]
+    leases = ports.store.leases(name)
+    held = {lease.partition for lease in leases if lease.generation == state.generation}
+    tally = Tally(
+        claimable=sum(each.seq not in held for each in unclosed),
+        leased=sum(each.seq in held for each in unclosed),
+        failed=sum(each.status is PartitionStatus.FAILED for each in partitions),
+    )
+    return Facts(
+        state=state,
+        file=find_source(ports.catalog, state).fact,
+        match=match_of(state),
+        tally=tally,
+        live_leases=len(leases),
+        unmet=unmet(ports, state.requires) if state.status is Status.BLOCKED else (),
+    )
+
+
+def _perform(ports: Ports, facts: Facts, step: Step) -> Answer | None:
+    """Carry out a step; None = look again."""
+    state = facts.state
+    match step:
+        case Process() | Done():
+            return step
+        case Wait(reason=reason):
+            _logger.info("%s: waiting, %s", state.name if state else "?", reason)
+            return step
+        case Unblock():
+            _act(ports, facts, Action.UNBLOCK)
+        case Start():
+            _act(ports, facts, Action.PLAN)
+        case Drain():
+            _supersede(ports, facts)
+        case MakePlan(same_pass=same_pass):
+            plan_pass(ports, _present(state), same_pass=same_pass)
+        case Finalize():
+            finalize(ports, _present(state))
+    return None
+
+
+def _present(state: BackgroundState | None) -> BackgroundState:
+    if state is None:
+        raise AssertionError("the core asked for work on a migration that is not registered")
+    return state
+
+
+def _act(ports: Ports, facts: Facts, action: Action) -> None:
+    """One action on exactly the state that was decided on; a lost race is looked at again."""
+    state = _present(facts.state)
+    moved = acted(state, action, ports.store.now())
+    if moved is not None:
+        ports.store.save(evolve(moved, waits_for=()))
+
+
+def _supersede(ports: Ports, facts: Facts) -> None:
+    state = _present(facts.state)
+
+    def replan(now: BackgroundState, at: datetime) -> BackgroundState | None:
+        return evolve(now, phase=Phase.REPLAN) if now.generation == state.generation else None
+
+    change(ports.store, state.name, replan)

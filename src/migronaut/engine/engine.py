@@ -1,0 +1,44 @@
+"""The engine's front: what a queue, a runner and the command line call."""
+
+from __future__ import annotations
+
+from migronaut.core.lane import SliceResult
+from migronaut.core.ports import Owner, Stop
+from migronaut.engine.coordinate import Answer, coordinate
+from migronaut.engine.ports import Ports
+from migronaut.engine.slice import SliceRequest, run_slice
+from migronaut.engine.verify import OnDrift, Verified, verify
+
+
+class Engine:
+    """Drives background migrations over ports; safe to share between threads.
+
+    Args:
+        ports: The outside world.
+        on_drift: What the drift poll does with old-shape documents of a completed migration.
+    """
+
+    def __init__(self, ports: Ports, *, on_drift: OnDrift = OnDrift.REOPEN) -> None:
+        self.ports = ports
+        self.on_drift = on_drift
+
+    def coordinate(self, name: str, *, owner: Owner, stop: Stop) -> Answer:
+        """Do what has to be done for a migration until lanes must work, time must pass, or it is over."""
+        return coordinate(self.ports, name, owner=owner, stop=stop)
+
+    def run_slice(
+        self, name: str, *, owner: Owner, stop: Stop, run: str = "", attempt: int = 0, slice_length: float | None = None
+    ) -> SliceResult:
+        """Work as one lane for one slice; what the migration raises is in the result.
+
+        Args:
+            run: Shown to transforms as ``ctx.background.run``.
+            attempt: Slices in a row that raised before.
+            slice_length: Seconds; None = as the migration says.
+        """
+        request = SliceRequest(owner=owner, stop=stop, run=run, attempt=attempt, length=slice_length)
+        return run_slice(self.ports, name, request)
+
+    def verify(self) -> Verified:
+        """Look for drift in completed migrations."""
+        return verify(self.ports, self.on_drift)

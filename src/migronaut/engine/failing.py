@@ -1,0 +1,53 @@
+"""The budget of document errors, and how a migration fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import bson
+from attrs import evolve
+
+from migronaut.core.coordinator import budget_text
+from migronaut.core.lifecycle import Action
+from migronaut.core.ports import Store
+from migronaut.core.state import MAX_BAD_IDS, MAX_ERRORS, TERMINAL, BackgroundState, Partition
+from migronaut.engine.states import acted, change
+from migronaut.engine.work import current_pass
+from migronaut.versioning import CODEC
+
+
+def with_bad(state: BackgroundState, partitions: Sequence[Partition]) -> BackgroundState:
+    """The state with the documents that failed in this pass named in it, each once."""
+    ids = _distinct([*state.bad_ids, *(id_ for partition in partitions for id_ in partition.bad_ids)])
+    known = set(state.errors)
+    fresh = [error for partition in partitions for error in partition.errors if error not in known]
+    errors = sorted([*state.errors, *fresh], key=lambda error: error.at)
+    return evolve(
+        state,
+        bad_ids=tuple(ids[:MAX_BAD_IDS]),
+        left_out=max(len(ids), state.left_out),
+        errors=tuple(errors[-MAX_ERRORS:]),
+    )
+
+
+def _distinct(ids: Iterable[Any]) -> list[Any]:
+    return list({bson.encode({"_id": id_}, codec_options=CODEC): id_ for id_ in ids}.values())
+
+
+def check_budget(store: Store, name: str) -> bool:
+    """Fail the migration if more documents failed than it allows; True when it did."""
+
+    def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
+        named = with_bad(state, store.partitions(current_pass(state)))
+        if state.status in TERMINAL or named.left_out <= state.spec.max_document_errors:
+            return None
+        return failed(named, budget_text(named.left_out, state.spec.max_document_errors), at)
+
+    return change(store, name, decide).status in TERMINAL
+
+
+def failed(state: BackgroundState, reason: str, at: datetime) -> BackgroundState | None:
+    """The state as failed, with the reason."""
+    return acted(evolve(state, last_error=reason), Action.FAIL, at)

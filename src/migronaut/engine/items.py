@@ -1,0 +1,107 @@
+"""From raw documents to items: each is a write to do, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import bson
+from attrs import frozen
+from bson.errors import BSONError
+
+from migronaut.core.ports import Write
+from migronaut.engine.work import Work
+from migronaut.errors import redact
+from migronaut.spec import Context
+from migronaut.versioning import CODEC, DocumentInvalidError, guard_filter
+
+_LENIENT = CODEC.with_options(unicode_decode_error_handler="replace")
+
+
+@frozen
+class Bad:
+    """A document that cannot be migrated, and why; the text holds no content."""
+
+    id: Any
+    kind: str
+    message: str
+
+
+@frozen
+class Conflicted:
+    """A document that somebody else kept writing; it is stepped over."""
+
+    id: Any
+
+
+Item = Write | Bad | Conflicted
+
+
+def prepare(raws: Sequence[bytes], work: Work, context: Context) -> list[Item]:
+    """Decode, transform and diff a batch; one item per document, in order.
+
+    Two decodes of the same bytes give the original and the copy that the transform may change.
+    """
+    if not raws:
+        return []
+    try:
+        joined = b"".join(raws)
+        originals, copies = bson.decode_all(joined, CODEC), bson.decode_all(joined, CODEC)
+    except (BSONError, ValueError):
+        return _one_by_one(raws, work, context)
+    return _items(raws, originals, copies, work, context)
+
+
+def _one_by_one(raws: Sequence[bytes], work: Work, context: Context) -> list[Item]:
+    """A document that cannot be decoded must not take its neighbours down."""
+    found: list[Item] = []
+    for raw in raws:
+        try:
+            original, copy = bson.decode(raw, CODEC), bson.decode(raw, CODEC)
+        except (BSONError, ValueError):
+            id_ = bson.decode(raw, _LENIENT)["_id"]
+            found.append(Bad(id_, "not-decodable", "The document is not valid BSON; correct it and retry."))
+        else:
+            found += _items([raw], [original], [copy], work, context)
+    return found
+
+
+def _items(
+    raws: Sequence[bytes],
+    originals: Sequence[dict[str, Any]],
+    copies: list[dict[str, Any]],
+    work: Work,
+    context: Context,
+) -> list[Item]:
+    results = work.transform.call(copies, context)
+    return [_item(*each, work) for each in zip(raws, originals, results, strict=True)]
+
+
+def _item(raw: bytes, original: dict[str, Any], result: object, work: Work) -> Item:
+    id_ = original["_id"]
+    if isinstance(result, Exception):
+        return Bad(id_, "transform-raised", _place(result))
+    try:
+        update = work.builder.build(original, result)
+        where = guard_filter(original, spec=work.spec, guard=work.guard)
+    except DocumentInvalidError as error:
+        return Bad(id_, error.kind, str(error))
+    try:
+        statement = bson.encode({"q": where, "u": update}, codec_options=CODEC)
+    except (BSONError, OverflowError, RecursionError, TypeError, ValueError):
+        return Bad(id_, "not-encodable", "The result holds a value that BSON cannot store: return plain BSON types.")
+    return Write(id=id_, before=raw, statement=statement)
+
+
+def _place(error: Exception) -> str:
+    """The kind of an exception and its line in the user's code; its text may quote the document."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" at line {trace.tb_lineno} of {trace.tb_frame.f_code.co_name}()" if trace else ""
+    return redact(f"{type(error).__name__}{where}")
+
+
+def writes_of(items: Iterable[Item]) -> list[Write]:
+    """Those of the items that are writes."""
+    return [item for item in items if isinstance(item, Write)]

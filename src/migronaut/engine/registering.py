@@ -1,0 +1,120 @@
+"""Registering a migration: its file becomes a state that workers can find."""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+
+from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, HistoryEntry, Status
+from migronaut.engine.ports import Ports, Source
+from migronaut.engine.requirements import unmet
+from migronaut.engine.states import Request
+from migronaut.engine.work import resolve_guard
+from migronaut.errors import (
+    BackgroundConflictError,
+    InvalidMigrationError,
+    IrreversibleMigrationError,
+    MigrationNotFoundError,
+)
+
+
+@frozen(kw_only=True)
+class Registered:
+    """The state, and whether this call made it; ``advice`` is for the operator."""
+
+    state: BackgroundState
+    created: bool
+    advice: str | None = None
+
+
+def register(ports: Ports, name: str, *, direction: Direction, registration: str, request: Request) -> Registered:
+    """Store the state of a migration; a second call finds the first one's.
+
+    Args:
+        registration: Id of this registration, fresh for every call.
+
+    Raises:
+        MigrationNotFoundError, InvalidMigrationError, TransactionsUnsupportedError,
+        IrreversibleMigrationError, BackgroundConflictError: Nothing was registered.
+    """
+    source = _source(ports, name)
+    documents = ports.documents(source.background.spec)
+    resolve_guard(source.background.spec, transactions=documents.transactions())
+    state = _fresh(ports, source, direction, registration, request)
+    advice = None if documents.indexed() else _advice(state)
+    if ports.store.insert(state):
+        return Registered(state=state, created=True, advice=advice)
+    known = ports.store.load(name)
+    if known is None or known.direction is direction:
+        return Registered(state=known or state, created=False)
+    return Registered(state=_turn_round(ports, known, state), created=True, advice=advice)
+
+
+def _source(ports: Ports, name: str) -> Source:
+    source = ports.catalog.find(name)
+    if source is None:
+        raise MigrationNotFoundError(f"There is no background migration file {name!r}; check the name.", name=name)
+    for required in source.requires:
+        if ports.catalog.find(required) is None:
+            raise InvalidMigrationError(
+                f"{name!r} requires {required!r}, which is no background migration; name an earlier background file.",
+                name=name,
+            )
+    return source
+
+
+def _fresh(ports: Ports, source: Source, direction: Direction, registration: str, request: Request) -> BackgroundState:
+    spec = source.background.spec
+    if direction is Direction.REVERT and not spec.reversible:
+        raise IrreversibleMigrationError(
+            f"{source.name!r} has no way back: give revert= or revert_many= in the file.", name=source.name
+        )
+    now = ports.store.now()
+    waits_for = unmet(ports, source.requires) if direction is Direction.FORWARD else ()
+    status = Status.BLOCKED if waits_for else Status.PENDING
+    entry = HistoryEntry(
+        at=now, action="register", from_status=None, to_status=status, by=request.by, reason=request.reason
+    )
+    return BackgroundState(
+        name=source.name,
+        registration=registration,
+        status=status,
+        checksum=source.checksum,
+        spec=spec,
+        description=source.description,
+        direction=direction,
+        requires=source.requires if direction is Direction.FORWARD else (),
+        waits_for=waits_for,
+        registered_at=now,
+        updated_at=now,
+        history=(entry,),
+    )
+
+
+def _turn_round(ports: Ports, known: BackgroundState, state: BackgroundState) -> BackgroundState:
+    """Register the other direction of a migration that has ended."""
+    if known.status not in TERMINAL:
+        raise BackgroundConflictError(
+            f"{known.name!r} is {known.status} in the other direction; let it end, or cancel it first.",
+            status=str(known.status),
+        )
+    turned = evolve(
+        state,
+        revision=known.revision,
+        generation=known.generation,
+        rolled_generation=known.generation,
+        totals=Counters(),
+        history=(*known.history, *state.history),
+    )
+    saved = ports.store.save(turned)
+    if saved is None:
+        raise BackgroundConflictError(f"{known.name!r} was changed by somebody else just now; try again.")
+    return saved
+
+
+def _advice(state: BackgroundState) -> str:
+    spec = state.spec
+    return (
+        f"{spec.collection} has no index on {spec.version_field} and _id: the rewriting does not need it, but counting "
+        f"what is left scans the collection. To create it: db.{spec.collection}.createIndex"
+        f"({{{spec.version_field}: 1, _id: 1}})"
+    )

@@ -1,0 +1,183 @@
+"""One slice of one lane: claim a partition, work its batches, go on or give it back."""
+
+from __future__ import annotations
+
+import logging
+
+from attrs import frozen
+
+from migronaut.core.lane import LaneFacts, Outcome, SliceResult, backoff, before_batch, control
+from migronaut.core.ports import Busy, Documents, Exhausted, Owner, Stop, UnavailableError
+from migronaut.core.state import Counters, Cursor, Partition
+from migronaut.engine.batch import BatchResult, Lane
+from migronaut.engine.failing import check_budget
+from migronaut.engine.ports import Ports
+from migronaut.engine.sources import find_source
+from migronaut.engine.stopping import AnyStop
+from migronaut.engine.work import Work, current_pass, work_of
+from migronaut.errors import LeaseLostError, redact
+from migronaut.spec import Context, RunInfo
+
+_OUTAGE = 60.0
+"""Seconds that a failover may take before it counts as a failed slice."""
+_FILE_WAIT = 5.0
+_logger = logging.getLogger("migronaut.background")
+
+
+@frozen(kw_only=True)
+class SliceRequest:
+    """Who works, for how long, and what may end it early."""
+
+    owner: Owner
+    stop: Stop
+    run: str
+    attempt: int
+    length: float | None
+
+
+def run_slice(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
+    """Work as one lane until the slice is over or nothing is left; what raises is in the result."""
+    try:
+        return _open(ports, name, request)
+    except Exception as error:  # noqa: BLE001 - whatever user code raises is an outcome of the slice
+        _logger.warning("a slice of %s raised %s", name, redact(f"{type(error).__name__}: {error}"))
+        return SliceResult(outcome=Outcome.RAISED, error=error, reason=redact(error))
+
+
+def _open(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
+    """See whether there is work for this process at all."""
+    state = ports.store.load(name)
+    if state is None:
+        return SliceResult(outcome=Outcome.CANCELLED)
+    this_pass = current_pass(state)
+    outcome = control(state, generation=this_pass.generation, plan=this_pass.plan)
+    if outcome is not None:
+        return SliceResult(outcome=outcome)
+    found = find_source(ports.catalog, state)
+    if found.source is None:
+        return SliceResult(
+            outcome=Outcome.WAITING, retry_after=_FILE_WAIT, reason=f"the migration file is {found.fact}"
+        )
+    documents = ports.documents(state.spec)
+    return _Slice(ports, work_of(state, found.source, documents), documents, request).run()
+
+
+class _Slice:
+    """A slice on its way."""
+
+    def __init__(self, ports: Ports, work: Work, documents: Documents, request: SliceRequest) -> None:
+        self.ports = ports
+        self.work = work
+        self.documents = documents
+        self.request = request
+        self.counters = Counters()
+        self.batches = 0
+        self.deadline = ports.clock.monotonic() + (request.length or work.spec.slice_length)
+
+    def run(self) -> SliceResult:
+        while True:
+            ended = self._ended() if self.batches else None
+            if ended is not None:
+                return self._result(ended)
+            claim = self.ports.store.claim(
+                self.work.this_pass,
+                owner=self.request.owner,
+                slots=self.work.spec.max_parallel,
+                ttl=self.ports.lease_ttl,
+            )
+            if isinstance(claim, Busy):
+                return self._result(Outcome.BUSY, retry_after=claim.retry_after)
+            if isinstance(claim, Exhausted):
+                return self._result(Outcome.EXHAUSTED)
+            ended = self._work_on(claim)
+            if ended is not None:
+                return self._result(ended)
+
+    def _work_on(self, partition: Partition) -> Outcome | None:
+        """Work one partition; None when it is done."""
+        store = self.ports.store
+        with self.ports.heartbeat.beating(lambda: store.renew(partition), ttl=self.ports.lease_ttl) as lost:
+            try:
+                outcome = self._batches(partition, lost)
+            except LeaseLostError:
+                return Outcome.LOST
+            except Exception as error:
+                self._count_failure(partition, error)
+                raise
+        if outcome is not None:
+            store.release(partition)
+        return outcome
+
+    def _count_failure(self, partition: Partition, error: Exception) -> None:
+        """A raised slice counts on its partition, unless it only raised because it had to stop."""
+        if self.request.stop.is_set():
+            self.ports.store.release(partition)
+            return
+        text = redact(f"{type(error).__name__}: {error}")
+        self.ports.store.fail_slice(partition, error=text, limit=self.work.spec.max_slice_failures)
+
+    def _batches(self, partition: Partition, lost: Stop) -> Outcome | None:
+        lane = self._lane(partition, lost)
+        cursor = partition.cursor
+        while True:
+            if self.batches:
+                self.ports.clock.sleep(self.work.spec.pause, lane.stop)
+            ended = self._ended(lost)
+            if ended is not None:
+                return ended
+            result = self._batch(lane, partition, cursor)
+            cursor = result.cursor
+            self.batches += 1
+            self.counters += result.counters
+            if result.counters.failed and check_budget(self.ports.store, self.work.name) and not result.done:
+                return Outcome.FAILED
+            if result.done:
+                return None
+
+    def _lane(self, partition: Partition, lost: Stop) -> Lane:
+        stop = AnyStop(self.request.stop, lost)
+        info = RunInfo(
+            name=self.work.name,
+            generation=partition.generation,
+            partition=partition.id,
+            run=self.request.run,
+            attempt=self.request.attempt + 1,
+        )
+        return Lane(
+            work=self.work,
+            documents=self.documents,
+            store=self.ports.store,
+            clock=self.ports.clock,
+            stop=stop,
+            context=Context(stop=stop, logger=_logger, direction=self.work.direction, background=info),
+        )
+
+    def _batch(self, lane: Lane, partition: Partition, cursor: Cursor | None) -> BatchResult:
+        """Run one batch, again and again while no primary answers; the guards make the repetition safe."""
+        clock, failures = self.ports.clock, 0
+        started = clock.monotonic()
+        while True:
+            try:
+                return lane.run(partition, cursor, check_left=cursor is None)
+            except UnavailableError:
+                failures += 1
+                if lane.stop.is_set() or clock.monotonic() - started >= _OUTAGE:
+                    raise
+                _logger.warning("%s: the database is away; partition %d tries again", self.work.name, partition.seq)
+                clock.sleep(min(5.0, 0.1 * backoff(failures)), lane.stop)
+
+    def _ended(self, lost: Stop | None = None) -> Outcome | None:
+        """Why to stop here, asked between batches and between partitions."""
+        facts = LaneFacts(
+            stopping=self.request.stop.is_set(),
+            lease_lost=lost is not None and lost.is_set(),
+            batches=self.batches,
+            out_of_time=self.ports.clock.monotonic() >= self.deadline,
+            state=self.ports.store.load(self.work.name),
+            generation=self.work.this_pass.generation,
+            plan=self.work.this_pass.plan,
+        )
+        return before_batch(facts)
+
+    def _result(self, outcome: Outcome, *, retry_after: float = 0.0) -> SliceResult:
+        return SliceResult(outcome=outcome, counters=self.counters, retry_after=retry_after)

@@ -1,0 +1,32 @@
+"""Is the file on this process the one that was registered?"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from migronaut.core.coordinator import FileFact
+from migronaut.core.state import BackgroundState
+from migronaut.engine.ports import Catalog, Source
+from migronaut.errors import InvalidMigrationError
+
+
+@frozen(kw_only=True)
+class Found:
+    """What was found for a registered migration; ``source`` only where the fact is ``ok``."""
+
+    fact: FileFact
+    source: Source | None = None
+
+
+def find_source(catalog: Catalog, state: BackgroundState) -> Found:
+    """Look for the file of a migration and compare it with the registered one."""
+    try:
+        source = catalog.find(state.name)
+    except InvalidMigrationError:
+        # It was fine when it was registered, so what lies here now is another text.
+        return Found(fact=FileFact.CHANGED)
+    if source is None:
+        return Found(fact=FileFact.MISSING)
+    if source.checksum != state.checksum:
+        return Found(fact=FileFact.CHANGED)
+    return Found(fact=FileFact.OK, source=source)

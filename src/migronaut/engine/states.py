@@ -1,0 +1,84 @@
+"""Changing a state: read, decide with a pure function, compare-and-set, again if somebody was faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from attrs import evolve, frozen
+
+from migronaut.core.lifecycle import Action, transition
+from migronaut.core.ports import Store
+from migronaut.core.state import MAX_HISTORY, TERMINAL, BackgroundState, HistoryEntry
+from migronaut.errors import NotRegisteredError
+
+
+@frozen(kw_only=True)
+class Request:
+    """Who asks for something, and why; it ends in the history."""
+
+    by: str | None = None
+    reason: str | None = None
+
+
+Change = Callable[[BackgroundState, datetime], BackgroundState | None]
+"""From the state as it is (and the server's time) to the state wanted; None = leave it."""
+
+
+def change(store: Store, name: str, decide: Change) -> BackgroundState:
+    """Apply ``decide`` until its result could be stored.
+
+    Raises:
+        NotRegisteredError: There is no such migration.
+    """
+    while True:
+        state = required(store, name)
+        wanted = decide(state, store.now())
+        if wanted is None or wanted == state:
+            return state
+        saved = store.save(wanted)
+        if saved is not None:
+            return saved
+
+
+def required(store: Store, name: str) -> BackgroundState:
+    """The state of a migration that must be registered.
+
+    Raises:
+        NotRegisteredError: There is no such migration.
+    """
+    state = store.load(name)
+    if state is None:
+        raise NotRegisteredError(
+            f"No background migration {name!r} is registered in this database; run `migronaut up` first.",
+            migration=name,
+        )
+    return state
+
+
+def acted(
+    state: BackgroundState, action: Action, at: datetime, request: Request | None = None
+) -> BackgroundState | None:
+    """The state after an action, with its line of history; None when it was done already.
+
+    Raises:
+        BackgroundConflictError: The status does not allow the action.
+    """
+    moved = transition(state.status, action)
+    if not moved.changed:
+        return None
+    request = request or Request()
+    entry = HistoryEntry(
+        at=at,
+        action=action,
+        from_status=state.status,
+        to_status=moved.status,
+        by=request.by,
+        reason=request.reason,
+    )
+    return evolve(
+        state,
+        status=moved.status,
+        finished_at=at if moved.status in TERMINAL else None,
+        history=(*state.history, entry)[-MAX_HISTORY:],
+    )

@@ -1,0 +1,73 @@
+"""The drift poll: do documents of the old shape exist again after a migration completed?"""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+
+from attrs import frozen
+
+from migronaut.core.state import TERMINAL, BackgroundState, Direction, Status
+from migronaut.engine.ports import Ports
+from migronaut.engine.requirements import has_old_shape, reopen
+
+_logger = logging.getLogger("migronaut.background")
+
+
+class OnDrift(StrEnum):
+    """What the poll does with what it finds."""
+
+    REOPEN = "reopen"
+    REPORT = "report"
+
+
+@frozen(kw_only=True)
+class Drift:
+    """A completed migration whose collection holds old-shape documents again."""
+
+    migration: str
+    collection: str
+    reopened: bool
+
+
+@frozen(kw_only=True)
+class Verified:
+    """What a poll found: drift, what was looked at, and what could not be, with the reason."""
+
+    drift: tuple[Drift, ...]
+    checked: tuple[str, ...]
+    skipped: tuple[tuple[str, str], ...]
+
+
+def verify(ports: Ports, on_drift: OnDrift) -> Verified:
+    """One bounded probe for every completed forward migration."""
+    states = ports.store.states()
+    busy = {state.spec.collection for state in states if state.status not in TERMINAL}
+    drift, checked, skipped = [], [], []
+    for state in states:
+        if state.status is not Status.COMPLETED or state.direction is not Direction.FORWARD:
+            continue
+        reason = _why_not(ports, state, busy)
+        if reason is not None:
+            skipped.append((state.name, reason))
+            continue
+        checked.append(state.name)
+        if has_old_shape(ports, state):
+            drift.append(_found(ports, state, on_drift))
+    return Verified(drift=tuple(drift), checked=tuple(checked), skipped=tuple(skipped))
+
+
+def _why_not(ports: Ports, state: BackgroundState, busy: set[str]) -> str | None:
+    if state.spec.collection in busy:
+        return "another migration of the collection is active"
+    if not ports.documents(state.spec).indexed():
+        return "no index on version and _id: the probe would scan the collection"
+    return None
+
+
+def _found(ports: Ports, state: BackgroundState, on_drift: OnDrift) -> Drift:
+    again = on_drift is OnDrift.REOPEN
+    _logger.warning("%s: old-shape documents exist in %s again", state.name, state.spec.collection)
+    if again:
+        reopen(ports, state.name, reason="old-shape documents were found by the drift poll")
+    return Drift(migration=state.name, collection=state.spec.collection, reopened=again)

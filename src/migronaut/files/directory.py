@@ -1,0 +1,135 @@
+"""The directory of migration files: which files count, in which order, under which names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from attrs import field, frozen
+
+from migronaut.errors import InvalidMigrationError, InvalidNameError, MigrationNotFoundError
+from migronaut.files.loading import Migration, checksum_of, load_file
+
+_MAX_NAME_BYTES = 255
+_SEPARATORS = "/\\\0"
+
+
+@frozen
+class MigrationsDir:
+    """A directory of migration files. Nothing is cached: every call looks at the disk.
+
+    Args:
+        path: The directory; it need not exist yet.
+    """
+
+    path: Path = field(converter=Path)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the migrations in their order: the ``*.py`` files, sorted by name.
+
+        Dotfiles, ``_*.py`` (so ``__init__.py`` too) and folders are no migrations; any other
+        character in a name is fine.
+
+        Raises:
+            MigrationNotFoundError: The directory does not exist or cannot be listed.
+            InvalidNameError: A file name is not valid Unicode, so that it could not be recorded.
+        """
+        try:
+            with os.scandir(self.path) as entries:
+                found = [entry.name for entry in entries if _is_migration_name(entry.name) and entry.is_file()]
+        except OSError as error:
+            raise MigrationNotFoundError(
+                f"The migrations directory {str(self.path)!r} cannot be read ({error.strerror}); "
+                "create it with `migronaut init` or set migrations_dir.",
+                directory=str(self.path),
+            ) from error
+        for name in found:
+            _require_recordable(name)
+        return tuple(sorted(found))
+
+    def path_of(self, name: str) -> Path:
+        """Return the path of a migration whose name may come from the database or a queue.
+
+        Raises:
+            InvalidNameError: The name is not a bare migration file name, or leads out of the directory.
+            MigrationNotFoundError: There is no such file.
+        """
+        _require_bare(name)
+        path = self.path / name
+        try:
+            inside = path.resolve().is_relative_to(self.path.resolve())
+            exists = path.is_file()
+        except (OSError, RuntimeError) as error:
+            raise InvalidNameError(f"{_shown(name)} cannot be followed to a file; rename the file.") from error
+        if not inside:
+            raise InvalidNameError(
+                f"{_shown(name)} leads out of the migrations directory; put the file itself there.", name=name
+            )
+        if not exists:
+            raise MigrationNotFoundError(
+                f"There is no migration {_shown(name)} in {str(self.path)!r}; "
+                "check the name, and that this process has the same files as the others.",
+                name=name,
+            )
+        return path
+
+    def checksum(self, name: str) -> str:
+        """Return the checksum of a migration's text, ``"sha256-1:<hex>"``.
+
+        Raises:
+            InvalidNameError: See ``path_of``.
+            MigrationNotFoundError: See ``path_of``.
+            InvalidMigrationError: The file cannot be read.
+        """
+        return checksum_of(_read(self.path_of(name)))
+
+    def load(self, name: str) -> Migration:
+        """Execute a migration file as it is on disk now, and check what it declares.
+
+        Raises:
+            InvalidNameError: See ``path_of``.
+            MigrationNotFoundError: See ``path_of``.
+            InvalidMigrationError: The file cannot be used; the message says where and why.
+        """
+        path = self.path_of(name)
+        return load_file(path, _read(path), sequence=self.names())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidMigrationError(
+            f"{path.name} cannot be read ({error.strerror}); check its permissions.", name=path.name
+        ) from error
+
+
+def _is_migration_name(name: str) -> bool:
+    return name.endswith(".py") and not name.startswith((".", "_"))
+
+
+def _require_bare(name: object) -> None:
+    if not isinstance(name, str):
+        raise InvalidNameError(f"A migration name is text, not {type(name).__name__}.")
+    if any(separator in name for separator in _SEPARATORS) or not _is_migration_name(name):
+        raise InvalidNameError(
+            f"{_shown(name)} is not the name of a migration; give a bare file name that ends in .py, "
+            "without a path, and does not start with '.' or '_'."
+        )
+    _require_recordable(name)
+    if len(name.encode()) > _MAX_NAME_BYTES:
+        raise InvalidNameError(f"{_shown(name)} is longer than the {_MAX_NAME_BYTES} bytes a file name can have.")
+
+
+def _require_recordable(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidNameError(
+            f"The file name {_shown(name)} is not valid Unicode and cannot be recorded; rename the file."
+        ) from None
+
+
+def _shown(name: str) -> str:
+    """A name from outside, short and without control characters."""
+    return ascii(name) if len(name) <= 100 else ascii(name[:99]) + "…"

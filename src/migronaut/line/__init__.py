@@ -1,0 +1,7 @@
+"""The line of versioned migrations: which files, in which order, and running them."""
+
+from migronaut.line.catalog import FileCatalog
+from migronaut.line.context import MigrationContext, RunDetails
+from migronaut.line.run import Line, Row
+
+__all__ = ["FileCatalog", "Line", "MigrationContext", "Row", "RunDetails"]

@@ -1,0 +1,199 @@
+"""``Migrator``: the one object users hold. It wires the parts and holds no logic of its own."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pymongo import MongoClient
+from pymongo.database import Database
+
+from migronaut.background import BackgroundMigrations
+from migronaut.config import Config, read_environment, resolve
+from migronaut.core.ports import Owner, Stop
+from migronaut.engine import Engine, Ports
+from migronaut.engine.speaking import speaking
+from migronaut.engine.states import Request
+from migronaut.engine.stopping import StopEvent, SystemClock, ThreadHeartbeat
+from migronaut.engine.verify import OnDrift
+from migronaut.errors import ConfigInvalidError, redact
+from migronaut.files import MigrationsDir
+from migronaut.line import FileCatalog, Line, Row
+from migronaut.mongo.changelog import MongoChangelog
+from migronaut.mongo.connection import connect
+from migronaut.mongo.documents import MongoDocuments
+from migronaut.mongo.locks import MongoLocks
+from migronaut.mongo.store import MongoStore
+from migronaut.mongo.tickets import MongoTickets
+
+APP = "MIGRONAUT_APP"
+"""Variable ``package.module:factory``: a function that returns a ``Migrator``, for workers that configure in code."""
+
+
+class Migrator:
+    """Versioned migrations and background migrations of one database.
+
+    Connects when it is first needed. Usable as a context manager.
+
+    Args:
+        config: Resolved settings.
+        settings: Or the settings themselves, e.g. ``Migrator(client=client, db="shop", migrations_dir="migrations")``.
+
+    Raises:
+        ConfigInvalidError: All problems of the settings at once.
+    """
+
+    def __init__(self, config: Config | None = None, **settings: Any) -> None:
+        if config is not None and settings:
+            raise ConfigInvalidError("Give a Config or single settings to Migrator, not both.")
+        self.config = config or resolve(flags=settings, env={}, cwd=Path.cwd(), config_file=None, env_file=None)
+        self.logger = self.config.logger or logging.getLogger("migronaut")
+        self.owner = Owner(name=_user(), host=socket.gethostname(), pid=os.getpid())
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """A migrator as ``MIGRONAUT_*``, ``.env`` and the configuration file in the working directory say.
+
+        Raises:
+            ConfigInvalidError: All problems at once.
+        """
+        return cls(resolve(flags={}, env=dict(os.environ if environ is None else environ), cwd=Path.cwd()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, unless it is the caller's own client."""
+        if self.config.client is None and "client" in self.__dict__:
+            self.client.close()
+
+    @cached_property
+    def client(self) -> MongoClient[Any]:
+        """The client: the caller's own, or one that connects now.
+
+        Raises:
+            ConnectionFailedError: Nobody answers, or refuses us.
+        """
+        own = self.config.client
+        if isinstance(own, MongoClient):
+            return own
+        return connect(self.config.uri or "")
+
+    @cached_property
+    def db(self) -> Database[Any]:
+        """The database that is migrated."""
+        return self.client[self.config.db]
+
+    @cached_property
+    def catalog(self) -> FileCatalog:
+        """The migration files."""
+        return FileCatalog(MigrationsDir(self.config.migrations_dir))
+
+    @cached_property
+    def ports(self) -> Ports:
+        """The engine's outside world: this database, these files, this process."""
+        config, db = self.config, self.db
+        store = MongoStore(db, background_collection=config.background_collection)
+        return Ports(
+            store=store,
+            tickets=MongoTickets(db, background_collection=config.background_collection),
+            locks=MongoLocks(db, lock_collection=config.lock_collection),
+            documents=lambda spec: MongoDocuments(store, db, spec),
+            catalog=self.catalog,
+            clock=SystemClock(),
+            heartbeat=ThreadHeartbeat(),
+            lease_ttl=config.lease_ttl,
+            lock_ttl=config.lock_ttl,
+        )
+
+    @cached_property
+    def background(self) -> BackgroundMigrations:
+        """Background migrations: run, look at, control."""
+        engine = Engine(self.ports, on_drift=OnDrift(self.config.background_on_drift))
+        return BackgroundMigrations(engine, owner=self.owner)
+
+    @cached_property
+    def _line(self) -> Line:
+        config = self.config
+        return Line(
+            db=self.db,
+            catalog=self.catalog,
+            changelog=MongoChangelog(self.db, collection=config.migrations_collection),
+            locks=MongoLocks(self.db, lock_collection=config.lock_collection),
+            ports=self.ports,
+            owner=self.owner,
+            logger=self.logger,
+            lock_ttl=config.lock_ttl,
+            wait_for_lock=config.on_lock_held == "wait",
+            environment=config.environment,
+        )
+
+    def up(
+        self,
+        name: str | None = None,
+        *,
+        stop: Stop | None = None,
+        requested_by: str | None = None,
+        reason: str | None = None,
+    ) -> tuple[Row, ...]:
+        """Apply what is pending, or one file: bodies run, background migrations are registered.
+
+        Args:
+            stop: Ends the run after the current migration.
+            requested_by: Kept in the changelog.
+            reason: Kept in the changelog.
+
+        Raises:
+            MigronautError: Of what kind, says its class; rows of what was done are in ``context["results"]``.
+        """
+        with speaking():
+            return self._line.up(name, request=Request(by=requested_by, reason=reason), stop=stop or StopEvent())
+
+    def pending(self) -> tuple[str, ...]:
+        """The files that ``up`` would take, in order."""
+        with speaking():
+            return self._line.pending()
+
+
+def load_migrator(environ: Mapping[str, str]) -> Migrator:
+    """The migrator of a worker process: ``MIGRONAUT_APP`` names a factory, else the environment configures it.
+
+    Raises:
+        ConfigInvalidError: Neither leads to one.
+    """
+    app = read_environment(environ, cwd=Path.cwd()).get(APP)
+    if not app:
+        return Migrator.from_environment(environ)
+    module, _, name = app.partition(":")
+    try:
+        factory = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigInvalidError(
+            f"{APP} leads to nothing ({type(error).__name__}: {redact(error)}); write package.module:factory, "
+            "with a function that returns a Migrator."
+        ) from None
+    made = factory() if callable(factory) else None
+    if not isinstance(made, Migrator):
+        raise ConfigInvalidError(f"{APP} must name a function that returns a Migrator.")
+    return made
+
+
+def _user() -> str:
+    """Who runs this, as shown to operators."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no such user in this container
+        return f"uid-{os.getuid()}"

@@ -1,0 +1,1 @@
+"""The ports on PyMongo: states, partitions and leases, tickets, locks, the changelog, documents."""

@@ -1,0 +1,140 @@
+"""Connecting to MongoDB, opening our own collections, and the driver's errors in the words of the ports."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ContextDecorator
+from types import TracebackType
+from typing import Any
+
+import pymongo
+from pymongo import MongoClient, ReadPreference, WriteConcern
+from pymongo.collection import Collection
+from pymongo.database import Database
+from pymongo.errors import ConfigurationError, ConnectionFailure, OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
+
+from migronaut.core.ports import PortError, UnavailableError, WriteConflictError
+from migronaut.errors import ConfigInvalidError, ConnectionFailedError, MigronautError, redact
+from migronaut.versioning import CODEC
+
+Records = Collection[dict[str, Any]]
+"""A collection of our own records."""
+
+CONNECT_TIMEOUT = 4.0
+
+_NOT_PERMITTED = 13
+_AUTHENTICATION_FAILED = frozenset({18, 8000})
+_WRITE_CONFLICT = 112
+_UNAVAILABLE = frozenset({6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
+"""Network trouble between servers, steps down and shutdowns, where the driver leaves them as plain failures."""
+
+_REFUSED_COMMAND = re.compile(r"not authorized on (?P<db>\S+) to execute command \{ (?P<command>\w+):")
+_MAJORITY = WriteConcern(w="majority", j=True)
+_LOCAL = ReadConcern("local")
+
+
+def connect(uri: str, *, timeout: float = CONNECT_TIMEOUT) -> MongoClient[dict[str, Any]]:
+    """A client whose server has answered.
+
+    Args:
+        uri: ``mongodb://…`` or ``mongodb+srv://…``.
+        timeout: Seconds until the server must have answered, at most 4.
+
+    Raises:
+        ConfigInvalidError: The URI cannot be read.
+        ConnectionFailedError: Nobody answers, or the server refuses us.
+    """
+    timeout = min(timeout, CONNECT_TIMEOUT)
+    client = _client(uri, timeout)
+    try:
+        with pymongo.timeout(timeout):
+            client.admin.command("ping")
+    except PyMongoError as error:
+        client.close()
+        raise _not_connected(error) from None
+    return client
+
+
+def _client(uri: str, timeout: float) -> MongoClient[dict[str, Any]]:
+    limits = {"serverSelectionTimeoutMS": int(timeout * 1000), "connectTimeoutMS": int(timeout * 1000)}
+    asked = uri.lower()
+    own = {name: value for name, value in limits.items() if name.lower() not in asked}
+    try:
+        return MongoClient(uri, **own)
+    # The driver's text may quote a piece of the password, so it is left out.
+    except (ConfigurationError, TypeError, ValueError):
+        raise ConfigInvalidError(
+            "The MongoDB URI cannot be used: it must look like mongodb://host:27017/ or mongodb+srv://host/, with known "
+            "options and with user name and password percent-encoded.",
+            setting="uri",
+        ) from None
+
+
+def _not_connected(error: PyMongoError) -> MigronautError:
+    refused = _refusal(error)
+    if refused is not None:
+        return refused
+    reason = redact(str(error).split(", Timeout:")[0])
+    return ConnectionFailedError(f"MongoDB does not answer ({reason}). Is it running, and is the URI right?")
+
+
+def _refusal(error: PyMongoError) -> ConnectionFailedError | None:
+    """The error for a server that knows us not, or does not let us; None for anything else."""
+    if not isinstance(error, OperationFailure):
+        return None
+    if error.code in _AUTHENTICATION_FAILED:
+        return ConnectionFailedError(
+            "MongoDB refused the login: check the user name, the password and authSource in the URI."
+        )
+    if error.code != _NOT_PERMITTED:
+        return None
+    # The rest of the server's text quotes the whole command, and with it documents.
+    found = _REFUSED_COMMAND.search(str(error))
+    what = f" to run {found['command']!r} on the database {found['db']!r}" if found else ""
+    return ConnectionFailedError(
+        f"MongoDB refused a command: no permission{what}. Log in, or grant the user readWrite on that database."
+    )
+
+
+class translating(ContextDecorator):  # noqa: N801 - read as a verb, like contextlib's own
+    """Turn errors of the driver into those of the ports; a context manager and a decorator.
+
+    Raises:
+        UnavailableError: No primary answers for now.
+        WriteConflictError: A transaction, or a write, met another one.
+        ConnectionFailedError: The login is refused, or permission is missing.
+        PortError: Anything else the server refused; its text is redacted.
+    """
+
+    def __enter__(self) -> translating:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if isinstance(error, PyMongoError):
+            raise _translated(error) from None
+
+
+def _translated(error: PyMongoError) -> Exception:
+    if isinstance(error, ConnectionFailure):
+        return UnavailableError(redact(error))
+    code = error.code if isinstance(error, OperationFailure) else None
+    if code in _UNAVAILABLE:
+        return UnavailableError(f"no primary for now ({code})")
+    if code == _WRITE_CONFLICT or error.has_error_label("TransientTransactionError"):
+        return WriteConflictError(f"write conflict ({code})")
+    return _refusal(error) or PortError(redact(error))
+
+
+def collections(db: Database[Any], *names: str) -> tuple[Records, ...]:
+    """Our own collections: read from the primary, written with majority and journal, whatever the client is set to."""
+    return tuple(
+        db.get_collection(
+            name,
+            codec_options=CODEC,
+            read_preference=ReadPreference.PRIMARY,
+            write_concern=_MAJORITY,
+            read_concern=_LOCAL,
+        )
+        for name in names
+    )

@@ -1,0 +1,321 @@
+"""The collection that is being rewritten, on a real server.
+
+Everything is raw BSON: the bytes that were read are compared with the bytes of the snapshot in which
+they are overwritten, so no write of an application is lost, whether or not it counts revisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from struct import unpack_from
+from typing import Any
+
+import bson
+from bson.raw_bson import RawBSONDocument
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+from pymongo.errors import DocumentTooLarge, ExecutionTimeout, OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
+from pymongo.write_concern import WriteConcern
+
+from migronaut.core.partitioning import BRACKETS
+from migronaut.core.ports import (
+    Batch,
+    CheckpointFor,
+    GuardedResult,
+    TookTooLongError,
+    UnavailableError,
+    Write,
+    WriteConflictError,
+    WriteRefusedError,
+    WriteTooLargeError,
+)
+from migronaut.core.state import Cursor, Partition, Scope, Spec
+from migronaut.mongo.connection import translating
+from migronaut.mongo.scopes import all_of, bracket_of, scope_filter, type_filter
+from migronaut.mongo.store import MongoStore
+from migronaut.versioning import CODEC
+
+_MAX_READ = 16 * 1024 * 1024
+"""Bytes after which a batch is cut, so that the memory of a lane does not follow the size of documents."""
+_HEADROOM = 64 * 1024
+"""Bytes of a command that are not statements."""
+_ELEMENT = 8
+"""Bytes that BSON adds to an element of an array: its type and its index as text."""
+_COMMIT_TRIES = 3
+_BY_ID = [("_id", 1)]
+
+REFUSED = frozenset({15, 66, 72, 121, 11000, 17280, 10334, 17419})
+"""Codes by which the server refuses one document: its depth, id, options, validation, a unique index, a key, its size."""
+_TOO_MUCH = frozenset({50, 262, 290, 334})
+
+
+class MongoDocuments:
+    """``Documents`` on PyMongo. ``interrupt`` is called at named points, so that tests can force an interleaving."""
+
+    def __init__(self, store: MongoStore, db: Database[Any], spec: Spec) -> None:
+        self.interrupt: Callable[[str], None] = lambda point: None
+        self._store = store
+        self._spec = spec
+        self._db = db.with_options(CODEC, ReadPreference.PRIMARY, WriteConcern("majority"), ReadConcern("local"))
+        self._name = spec.collection
+        self._collection = self._db[spec.collection]
+        self._hint: list[tuple[str, int]] | None = None
+        self._known: Mapping[str, Any] | None = None
+
+    def transactions(self) -> bool:
+        """True on replica sets and mongos."""
+        with translating():
+            hello = self._hello()
+        return "setName" in hello or hello.get("msg") == "isdbgrid"
+
+    def _hello(self) -> Mapping[str, Any]:
+        """What the server is and how much it takes, asked once."""
+        if self._known is None:
+            self._known = self._db.client.admin.command("hello")
+        return self._known
+
+    def indexed(self) -> bool:
+        """True when an index on version and ``_id`` exists, or none is needed."""
+        return not self._spec.versioned or len(self._index()) > 1
+
+    def count(
+        self, match: Mapping[str, Any], *, limit: int, without: Sequence[Any] = (), timeout: float | None = None
+    ) -> int:
+        """Matching documents, at most ``limit``."""
+        query = all_of(match, _excluding(without))
+        with _capped(timeout) as options:
+            return self._collection.count_documents(query, limit=limit, hint=self._index(), **options)
+
+    def total(self) -> int:
+        """Documents in the collection, from its metadata."""
+        with translating():
+            return self._collection.estimated_document_count()
+
+    def brackets(self, match: Mapping[str, Any]) -> tuple[str, ...]:
+        """Brackets that hold any document: one probe of the ``_id`` index each."""
+        with translating():
+            return tuple(bracket.name for bracket in BRACKETS if self._holds(bracket.name))
+
+    def _holds(self, bracket: str) -> bool:
+        found = self._collection.find_one({"_id": type_filter(bracket)}, {"_id": 1}, hint=_BY_ID)
+        return found is not None
+
+    def sample(
+        self, match: Mapping[str, Any], *, size: int, collection_first: bool, timeout: float
+    ) -> Mapping[str, Sequence[Any]]:
+        """Random ids by bracket, sorted by the server."""
+        stages = [{"$sample": {"size": size}}, {"$match": dict(match)}]
+        pipeline: list[dict[str, Any]] = stages if collection_first else stages[::-1]
+        pipeline += [{"$project": {"type": {"$type": "$_id"}}}, {"$sort": {"_id": 1}}]
+        found: dict[str, list[Any]] = {}
+        with _capped(timeout) as options, self._collection.aggregate(pipeline, **options) as rows:
+            for row in rows:
+                found.setdefault(bracket_of(row["type"]), []).append(row["_id"])
+        return found
+
+    def read(
+        self, match: Mapping[str, Any], scope: Scope, *, after: Cursor | None, limit: int, without: Sequence[Any] = ()
+    ) -> Batch:
+        """The next raw documents of a scope, cut after 16 MiB."""
+        query = all_of(match, scope_filter(scope, after), _excluding(without))
+        documents: list[bytes] = []
+        size = 0
+        with translating():
+            cursor = self._collection.find_raw_batches(
+                query, sort=_BY_ID, limit=limit, batch_size=limit, hint=self._index()
+            )
+            with cursor:
+                for reply in _raw(cursor):
+                    documents += split(reply)
+                    size += len(reply)
+                    if size >= _MAX_READ and len(documents) < limit:
+                        return self._read(documents, end=False)
+        return self._read(documents, end=len(documents) < limit)
+
+    def _read(self, documents: list[bytes], *, end: bool) -> Batch:
+        self.interrupt("documents.read")
+        return Batch(documents=tuple(documents), end=end)
+
+    def fetch(self, ids: Sequence[Any], *, match: Mapping[str, Any] | None = None) -> tuple[bytes, ...]:
+        """Documents by ``_id``, in its order."""
+        with translating():
+            return tuple(self._by_id(ids, match=match, session=None))
+
+    def _by_id(
+        self, ids: Sequence[Any], *, match: Mapping[str, Any] | None, session: ClientSession | None
+    ) -> list[bytes]:
+        query = all_of({"_id": {"$in": list(ids)}}, match or {})
+        cursor = self._collection.find_raw_batches(
+            query, sort=_BY_ID, batch_size=len(ids) + 1, hint=_BY_ID, session=session
+        )
+        with cursor:
+            return [document for reply in _raw(cursor) for document in split(reply)]
+
+    def write_same(
+        self,
+        partition: Partition,
+        writes: Sequence[Write],
+        *,
+        checkpoint: CheckpointFor,
+        must_leave: Mapping[str, Any] | None = None,
+    ) -> frozenset[int]:
+        """One short snapshot transaction: compare, update, checkpoint, commit."""
+        with translating(), self._db.client.start_session(causal_consistency=False) as session:
+            # Leaving the block by an exception aborts the transaction.
+            with session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority"), ReadPreference.PRIMARY):
+                left_out = self._left_out(writes, session)
+                self.interrupt("documents.write_same.compared")
+                written = [index for index in range(len(writes)) if index not in left_out]
+                self._update(writes, written, session)
+                if must_leave is not None:
+                    self._check_left(writes, written, must_leave, session)
+                self._store.checkpoint(partition, checkpoint(left_out), session=session)
+                self.interrupt("documents.write_same.before-commit")
+                _commit(session)
+        self.interrupt("documents.write_same.committed")
+        return left_out
+
+    def _left_out(self, writes: Sequence[Write], session: ClientSession) -> frozenset[int]:
+        """Which documents are not, byte for byte, the ones that were transformed."""
+        now = self._by_id([write.id for write in writes], match=None, session=session)
+        if len(now) == len(writes) and all(write.before == raw for write, raw in zip(writes, now, strict=True)):
+            return frozenset()
+        present = set(now)
+        return frozenset(index for index, write in enumerate(writes) if write.before not in present)
+
+    def _update(self, writes: Sequence[Write], indexes: Sequence[int], session: ClientSession) -> None:
+        for chunk in self._chunks(writes, indexes):
+            reply = self._send(writes, chunk, session=session, ordered=True)
+            for refusal in reply.get("writeErrors", ()):
+                raise _fault(refusal["code"], chunk[refusal["index"]])
+            if reply["n"] != len(chunk):
+                raise WriteConflictError("an update by _id met no document")
+
+    def _chunks(self, writes: Sequence[Write], indexes: Iterable[int]) -> Iterable[list[int]]:
+        """Cut by what the server takes in one command."""
+        hello = self._hello()
+        most_bytes = min(hello["maxBsonObjectSize"], hello["maxMessageSizeBytes"]) - _HEADROOM
+        chunk: list[int] = []
+        size = 0
+        for index in indexes:
+            length = len(writes[index].statement) + _ELEMENT
+            if chunk and (size + length > most_bytes or len(chunk) >= hello["maxWriteBatchSize"]):
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(index)
+            size += length
+        if chunk:
+            yield chunk
+
+    def _send(self, writes: Sequence[Write], chunk: Sequence[int], **options: Any) -> Mapping[str, Any]:
+        session = options.pop("session", None)
+        statements = [RawBSONDocument(writes[index].statement, _RAW) for index in chunk]
+        command = {"update": self._name, "updates": statements, **options}
+        try:
+            return self._db.command(command, session=session)
+        except DocumentTooLarge:
+            if len(chunk) > 1:
+                raise WriteTooLargeError from None
+            raise WriteRefusedError(10334, chunk[0], kind="too-large") from None
+        except OperationFailure as error:
+            if error.code in _TOO_MUCH:
+                raise WriteTooLargeError from error
+            if error.code in REFUSED:
+                raise WriteRefusedError(error.code, chunk[0] if len(chunk) == 1 else None) from None
+            raise
+
+    def _check_left(
+        self, writes: Sequence[Write], indexes: Sequence[int], must_leave: Mapping[str, Any], session: ClientSession
+    ) -> None:
+        """Refuse the first written document that would match for ever."""
+        still = self._by_id([writes[index].id for index in indexes], match=must_leave, session=session)
+        if still:
+            keys = {bson.encode({"_id": bson.decode(raw, CODEC)["_id"]}, codec_options=CODEC) for raw in still}
+            for index in indexes:
+                if bson.encode({"_id": writes[index].id}, codec_options=CODEC) in keys:
+                    raise WriteRefusedError(0, index, kind="still-matches")
+
+    def write_guarded(self, writes: Sequence[Write], *, write_concern: Mapping[str, Any]) -> GuardedResult:
+        """One unordered update; each statement's filter is its guard."""
+        matched, refused = 0, {}
+        with translating():
+            for chunk in self._chunks(writes, range(len(writes))):
+                reply = self._send(writes, chunk, ordered=False, writeConcern=dict(write_concern))
+                matched += reply["n"]
+                for refusal in reply.get("writeErrors", ()):
+                    if refusal["code"] not in REFUSED:
+                        raise _fault(refusal["code"], None)
+                    refused[chunk[refusal["index"]]] = refusal["code"]
+                if "writeConcernError" in reply:
+                    raise UnavailableError(f"write concern not met ({reply['writeConcernError'].get('code')})")
+        self.interrupt("documents.write_guarded.written")
+        return GuardedResult(matched=matched, refused=refused)
+
+    def _index(self) -> list[tuple[str, int]]:
+        """What scans go by: the index on version and ``_id`` where it exists, else the one on ``_id``."""
+        if self._hint is None:
+            wanted = [(self._spec.version_field, 1), *_BY_ID]
+            self._hint = wanted if self._spec.versioned and self._has_index(wanted) else _BY_ID
+        return self._hint
+
+    def _has_index(self, keys: list[tuple[str, int]]) -> bool:
+        partial = ("sparse", "partialFilterExpression", "collation", "hidden")
+        return any(
+            list(index["key"].items()) == keys and not any(index.get(option) for option in partial)
+            for index in self._collection.list_indexes()
+        )
+
+
+_RAW = bson.codec_options.DEFAULT_CODEC_OPTIONS.with_options(document_class=RawBSONDocument)
+
+
+@contextmanager
+def _capped(timeout: float | None) -> Iterator[dict[str, Any]]:
+    """The options of a read with a time limit in seconds, and what its end looks like."""
+    with translating():
+        try:
+            yield {} if timeout is None else {"maxTimeMS": max(1, int(timeout * 1000))}
+        except ExecutionTimeout as error:
+            raise TookTooLongError from error
+
+
+def _raw(cursor: Iterable[Any]) -> Iterable[bytes]:
+    """The replies of a raw cursor, which the driver declares as decoded documents."""
+    return cursor
+
+
+def split(reply: bytes) -> Iterable[bytes]:
+    """The documents of concatenated BSON."""
+    position, end = 0, len(reply)
+    documents = []
+    while position < end:
+        following = position + unpack_from("<i", reply, position)[0]
+        documents.append(reply[position:following])
+        position = following
+    return documents
+
+
+def _excluding(ids: Sequence[Any]) -> dict[str, Any]:
+    return {"_id": {"$nin": list(ids)}} if ids else {}
+
+
+def _fault(code: int, index: int | None) -> Exception:
+    if code in REFUSED:
+        return WriteRefusedError(code, index)
+    if code in _TOO_MUCH:
+        return WriteTooLargeError(f"server error {code}")
+    return OperationFailure(f"The server refused an update (code {code}).", code)
+
+
+def _commit(session: ClientSession) -> None:
+    """Commit; an unknown result is asked for again, since a commit can be repeated."""
+    for attempt in range(1, _COMMIT_TRIES + 1):
+        try:
+            session.commit_transaction()
+            return
+        except PyMongoError as error:
+            if attempt == _COMMIT_TRIES or not error.has_error_label("UnknownTransactionCommitResult"):
+                raise

@@ -1,0 +1,50 @@
+"""Scopes and type brackets as MongoDB queries on ``_id``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bson.decimal128 import Decimal128
+
+from migronaut.core.partitioning import BRACKETS
+from migronaut.core.state import Cursor, Scope
+
+_OTHER = ("undefined", "dbPointer", "javascript", "symbol", "javascriptWithScope")
+_ALIASES = {"double": "number", "int": "number", "long": "number", "decimal": "number"}
+_NAMES = frozenset(bracket.name for bracket in BRACKETS)
+
+
+def type_filter(bracket: str) -> dict[str, Any]:
+    """Values of one bracket. Needed beside a range too: ``$gt: MinKey`` crosses brackets."""
+    return {"$type": list(_OTHER) if bracket == "other" else bracket}
+
+
+def bracket_of(type_name: str) -> str:
+    """The bracket of a value whose type the server calls ``type_name``."""
+    name = _ALIASES.get(type_name, type_name)
+    return name if name in _NAMES else "other"
+
+
+def scope_filter(scope: Scope, after: Cursor | None) -> dict[str, Any]:
+    """Query for what is left of a scope behind a cursor."""
+    bounds = type_filter(scope.bracket)
+    if after is not None:
+        bounds |= _above(after.last_id)
+    elif scope.bounded_below:
+        bounds |= _above(scope.lower)
+    if scope.bounded_above:
+        bounds["$lte"] = scope.upper
+    return {"_id": bounds}
+
+
+def _above(value: Any) -> dict[str, Any]:
+    # NaN sorts before all numbers, but no range operator says so.
+    number = value.to_decimal() if isinstance(value, Decimal128) else value
+    return {"$gt": value} if number == number else {"$gte": float("-inf")}
+
+
+def all_of(*filters: Mapping[str, Any]) -> dict[str, Any]:
+    """The conjunction of filters, without merging keys."""
+    given = [dict(each) for each in filters if each]
+    return given[0] if len(given) == 1 else {"$and": given} if given else {}

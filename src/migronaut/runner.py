@@ -1,0 +1,97 @@
+"""Background migrations inside a plain synchronous application: a thread that works while the app serves."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from migronaut.engine.drive import drive
+from migronaut.engine.stopping import StopEvent
+from migronaut.errors import redact
+from migronaut.migrator import Migrator
+
+_logger = logging.getLogger("migronaut.runner")
+
+
+class BackgroundRunner:
+    """Works all active background migrations from a daemon thread.
+
+    Any number of processes may run one: leases keep them out of each other's way.
+
+    Args:
+        migrator: Whose migrations.
+        lanes: Threads that work a migration at the same time.
+        poll: Seconds between two looks for work.
+        verify_interval: Seconds between two looks for drift, once in the whole cluster.
+        on_error: Called with what a look or a migration raised; the runner goes on.
+    """
+
+    def __init__(
+        self,
+        migrator: Migrator,
+        *,
+        lanes: int = 1,
+        poll: float = 5.0,
+        verify_interval: float = 600.0,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self._migrator = migrator
+        self._lanes = lanes
+        self._poll = poll
+        self._verify_interval = verify_interval
+        self._on_error = on_error
+        self._stop = StopEvent()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the thread; a second call changes nothing."""
+        if self._thread is None or not self._thread.is_alive():
+            self._stop = StopEvent()
+            self._thread = threading.Thread(target=self._loop, name="migronaut-runner", daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout: float | None = 60.0) -> bool:
+        """Let the current batch end and stop; True when it has, within ``timeout`` seconds."""
+        self._stop.set("the application stops")
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _loop(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._look()
+            except Exception as error:  # noqa: BLE001 - the application must not lose its runner to one bad moment
+                self._tell(error)
+            self._stop.wait(self._poll)
+
+    def _look(self) -> None:
+        background = self._migrator.background
+        engine = background.engine
+        if engine.ports.store.tick("verify", interval=self._verify_interval):
+            engine.verify()
+        for name in background.active():
+            if not self._stop.is_set():
+                drive(engine, name, owner=self._migrator.owner, stop=self._stop, lanes=self._lanes)
+
+    def _tell(self, error: Exception) -> None:
+        _logger.warning("the background runner met %s: %s", type(error).__name__, redact(error))
+        if self._on_error is None:
+            return
+        try:
+            self._on_error(error)
+        except Exception as again:  # noqa: BLE001 - a listener that raises never breaks the run
+            _logger.warning("on_error raised %s", type(again).__name__)

@@ -1,0 +1,136 @@
+"""An RQ worker that gives lost jobs back within a minute or two, and beats."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+from rq import Queue, Worker
+
+from migronaut.core.jobs import Hint, VerifyJob
+from migronaut.errors import ConfigInvalidError, ConnectionFailedError, UsageError, redact
+from migronaut_rq.broker import place, speaking
+from migronaut_rq.queue import FUNCTION, QUEUE_NAME, RqQueue
+
+BEAT_INTERVAL = 30
+"""Seconds within which all workers of a queue together beat once."""
+
+_WORKER_TTL = 30
+_MAINTENANCE_INTERVAL = 15
+_JOB_MONITORING_INTERVAL = 10
+_CONNECT_TIMEOUT = 5.0
+_LOGGER = logging.getLogger("migronaut.rq")
+
+
+class MigronautWorker(Worker):
+    """``rq worker -w migronaut_rq.MigronautWorker migronaut-background``.
+
+    A plain RQ worker with JSON jobs, its scheduler on, one queue, and intervals short enough to bring
+    the job of a killed worker back after a minute or two instead of thirteen. From time to time it asks for
+    lost hints to be healed; that takes Redis only, so nothing of MongoDB is open before a fork.
+
+    Raises:
+        UsageError: More than one queue: a job could get lost between them and the start.
+    """
+
+    def __init__(self, queues: str | Queue | Iterable[str | Queue], name: str | None = None, **settings: Any) -> None:
+        settings["serializer"] = "json"
+        settings["worker_ttl"] = _at_most(_WORKER_TTL, settings.get("worker_ttl"))
+        settings["maintenance_interval"] = _at_most(_MAINTENANCE_INTERVAL, settings.get("maintenance_interval"))
+        settings["job_monitoring_interval"] = _at_most(
+            _JOB_MONITORING_INTERVAL, settings.get("job_monitoring_interval")
+        )
+        self.asked_to_stop = False
+        given = [queues] if isinstance(queues, str | Queue) else list(queues)
+        if len(given) > 1:
+            raise UsageError("A MigronautWorker listens on one queue; start one worker for each queue.")
+        if given and isinstance(given[0], Queue):
+            settings["connection"] = settings.get("connection") or given[0].connection
+        # By name, so that the queue is made with the worker's serializer.
+        super().__init__([queue if isinstance(queue, str) else queue.name for queue in given], name, **settings)
+
+    def work(self, *args: Any, **settings: Any) -> bool:
+        """Work as ``rq.Worker`` does, always with the scheduler."""
+        # Loaded before the fork: otherwise each job would load it again.
+        import_module(FUNCTION.rpartition(".")[0])
+        settings["with_scheduler"] = True
+        return super().work(*args, **settings)
+
+    def run_maintenance_tasks(self) -> None:
+        """Clean up as RQ does, then beat."""
+        super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
+        for queue in self.queues:
+            beat(self.connection, queue_name=queue.name)
+
+    def handle_warm_shutdown_request(self) -> None:
+        """Remember that somebody wants this worker to end."""
+        self.asked_to_stop = True
+        super().handle_warm_shutdown_request()  # type: ignore[no-untyped-call]
+
+
+def _at_most(limit: int, given: int | None) -> int:
+    return min(limit, given) if given else limit
+
+
+def beat(connection: Redis, *, queue_name: str, interval: int = BEAT_INTERVAL) -> bool:
+    """Ask for a heal and a drift check, at most once per interval for all workers of the queue.
+
+    Returns:
+        True when a hint was sent. Trouble with Redis is logged, never raised: the next beat tries again.
+    """
+    try:
+        if not connection.set(f"migronaut:beat:{queue_name}", 1, nx=True, ex=interval):
+            return False
+        hint = Hint(id=f"migronaut-verify-{uuid4().hex}", payload=VerifyJob())
+        RqQueue(connection, queue_name=queue_name).enqueue([hint])
+    except (RedisError, ConnectionFailedError) as error:
+        _LOGGER.warning("No beat was sent (%s: %s).", type(error).__name__, redact(error))
+        return False
+    return True
+
+
+def work(redis_url: str, *, queue_name: str = QUEUE_NAME, burst: bool = False) -> int:
+    """Run one worker in this process until it is asked to stop.
+
+    Args:
+        burst: End when the queue is empty.
+
+    Returns:
+        Exit code: 0 after a stop or a burst, 1 when the worker ended by itself.
+
+    Raises:
+        ConfigInvalidError: The URL is not one of Redis.
+        ConnectionFailedError: Redis did not answer, or refused.
+    """
+    connection = _connect(redis_url)
+    with speaking(connection):
+        worker = MigronautWorker([queue_name], connection=connection)
+        worker.work(burst=burst)
+    return 0 if burst or worker.asked_to_stop else 1
+
+
+def _connect(redis_url: str) -> Redis:
+    try:
+        connection = Redis.from_url(redis_url, socket_connect_timeout=_CONNECT_TIMEOUT)
+        probe = Redis.from_url(
+            redis_url,
+            socket_connect_timeout=_CONNECT_TIMEOUT,
+            socket_timeout=_CONNECT_TIMEOUT,
+            retry=Retry(NoBackoff(), 0),
+        )
+    except ValueError as error:
+        raise ConfigInvalidError(
+            f"The URL of Redis is not valid ({redact(error)}); write redis://host:6379/0."
+        ) from None
+    with speaking(probe):
+        probe.ping()
+    probe.close()
+    _LOGGER.debug("Connected to %s.", place(connection))
+    return connection

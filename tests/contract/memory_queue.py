@@ -1,0 +1,42 @@
+"""The in-memory port under the contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from contract.queue_harness import Recorder
+from migronaut.queueing.memory import MemoryQueue, MemoryStop
+from migronaut.testing import FakeClock
+
+
+class MemoryHarness:
+    """Runs jobs one by one on a clock that only moves when told to."""
+
+    keeps_rows = True
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.queue = MemoryQueue(self.clock)
+
+    def make(self, recorder: Recorder) -> MemoryQueue:
+        recorder.port = self.queue
+        self.queue.bind(recorder)
+        return self.queue
+
+    def drain(self, timeout: float = 10.0) -> None:
+        self.queue.run_due()
+
+    def make_due(self, seconds: float) -> None:
+        self.clock.sleep(seconds, MemoryStop())
+
+    def visible(self) -> str:
+        return "\n".join(f"{job.log} {job.progress}" for job in self.queue.jobs)
+
+
+@contextmanager
+def memory(request: pytest.FixtureRequest) -> Iterator[MemoryHarness]:
+    """A fresh queue."""
+    yield MemoryHarness()

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migronaut.config import Config, read_environment, resolve
+from migronaut.errors import ConfigInvalidError
+
+REQUIRED = {"uri": "mongodb://localhost", "db": "shop"}
+
+
+class Client:
+    def get_database(self) -> None: ...
+
+
+@pytest.fixture
+def settle(tmp_path: Path) -> Callable[..., Config]:
+    def run(flags: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None, **options: Any) -> Config:
+        return resolve(flags=REQUIRED if flags is None else flags, env=env or {}, cwd=tmp_path, **options)
+
+    return run
+
+
+Settle = Callable[..., Config]
+
+
+def problems(settle: Settle, *args: Any, **options: Any) -> dict[str, str]:
+    with pytest.raises(ConfigInvalidError) as caught:
+        settle(*args, **options)
+    error = caught.value
+    assert error.exit_code == 6
+    found = {each["path"]: each["problem"] for each in error.context["problems"]}
+    assert all(f"{path} {problem}" in error.message for path, problem in found.items())
+    return found
+
+
+def test_defaults(settle: Settle, tmp_path: Path) -> None:
+    config = settle()
+    assert config == Config(
+        uri="mongodb://localhost",
+        db="shop",
+        migrations_dir=tmp_path / "migrations",
+        migrations_collection="_migronaut_migrations",
+        lock_collection="_migronaut_locks",
+        lock_ttl=60.0,
+        lease_ttl=60.0,
+        on_lock_held="error",
+        background_collection="_migronaut_background",
+        background_on_drift="reopen",
+        environment=None,
+        client=None,
+        logger=None,
+        origins=config.origins,
+    )
+    assert {name for name, origin in config.origins.items() if origin == "default"} == set(config.origins) - {
+        "uri",
+        "db",
+    }
+
+
+def test_flags_win_over_environment_over_env_file_over_file_over_default(settle: Settle, tmp_path: Path) -> None:
+    (tmp_path / "migronaut.toml").write_text(
+        "lock_ttl = 1\nlease_ttl = 1\ndb = 'd1'\nuri = 'mongodb://1'\nenvironment = 'e1'"
+    )
+    (tmp_path / ".env").write_text("MIGRONAUT_LEASE_TTL=2\nMIGRONAUT_DB=d2\nMIGRONAUT_URI=mongodb://2\n")
+    env = {"MIGRONAUT_DB": "d3", "MIGRONAUT_URI": "mongodb://3"}
+    config = settle({"uri": "mongodb://4", "db": None}, env)
+    assert (config.uri, config.db, config.lease_ttl, config.lock_ttl) == ("mongodb://4", "d3", 2.0, 1.0)
+    assert config.origins == {
+        **dict.fromkeys(config.origins, "default"),
+        "uri": "flag",
+        "db": "environment MIGRONAUT_DB",
+        "lease_ttl": ".env MIGRONAUT_LEASE_TTL",
+        "lock_ttl": "file migronaut.toml",
+        "environment": "file migronaut.toml",
+    }
+
+
+def test_every_setting_can_come_from_the_environment_but_objects(settle: Settle, tmp_path: Path) -> None:
+    given = {
+        "uri": "mongodb+srv://host/?w=1",
+        "db": "d",
+        "migrations_dir": "m",
+        "migrations_collection": "a",
+        "lock_collection": "b",
+        "lock_ttl": "1.5",
+        "lease_ttl": "3600",
+        "on_lock_held": "wait",
+        "background_collection": "c",
+        "background_on_drift": "report",
+        "environment": "prod",
+    }
+    config = settle({}, {f"MIGRONAUT_{name.upper()}": value for name, value in given.items()})
+    expected = {**given, "migrations_dir": tmp_path / "m", "lock_ttl": 1.5, "lease_ttl": 3600.0}
+    assert {name: getattr(config, name) for name in given} == expected
+    assert set(config.origins) - set(given) == {"client", "logger"}
+
+
+def test_variables_of_adapters_tests_and_others_are_left_alone(settle: Settle) -> None:
+    others = ("APP", "REDIS_URL", "BROKER_URL", "QUEUE", "TEST_MONGODB_URI", "TEST_X")
+    settle(env={**{f"MIGRONAUT_{name}": "x" for name in others}, "PATH": "/bin", "URI": "x"})
+
+
+def test_an_empty_variable_counts_as_not_given(settle: Settle, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("MIGRONAUT_ENVIRONMENT=prod\nMIGRONAUT_LOCK_TTL=\nMIGRONAUT_DB\n")
+    config = settle(env={"MIGRONAUT_ENVIRONMENT": "", "MIGRONAUT_LEASE_TTL": ""})
+    assert (config.environment, config.lock_ttl, config.lease_ttl) == ("prod", 60.0, 60.0)
+
+
+UNUSABLE_SECONDS: list[Any] = [0.5, 3601, True, "60", float("nan"), []]
+UNUSABLE: list[tuple[str, Any]] = [
+    ("uri", "localhost:27017"),
+    ("uri", "mongodb://"),
+    ("uri", "mongodb://host\n"),
+    ("uri", 5),
+    ("db", ""),
+    ("db", "a.b"),
+    ("db", "a b"),
+    ("db", "a\0"),
+    ("db", "x" * 64),
+    ("migrations_dir", ""),
+    ("migrations_dir", 1),
+    ("migrations_dir", "a\0b"),
+    ("migrations_collection", ""),
+    ("migrations_collection", "system.x"),
+    ("lock_collection", "a$b"),
+    ("lock_collection", "a..b"),
+    ("background_collection", ".a"),
+    ("background_collection", "a."),
+    ("background_collection", "x" * 121),
+    *(("lock_ttl", value) for value in UNUSABLE_SECONDS),
+    *(("lease_ttl", value) for value in UNUSABLE_SECONDS),
+    ("on_lock_held", "Wait"),
+    ("on_lock_held", []),
+    ("background_on_drift", "ignore"),
+    ("environment", ""),
+    ("environment", "a\nb"),
+    ("environment", "x" * 101),
+    ("client", "mongodb://host"),
+    ("logger", "migronaut"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), UNUSABLE, ids=lambda value: ascii(value)[:30])
+def test_an_unusable_value_is_refused_by_name(settle: Settle, name: str, value: Any) -> None:
+    assert list(problems(settle, {**REQUIRED, name: value})) == [f"flag {name}"]
+
+
+@pytest.mark.parametrize("value", ["sixty", "nan", "inf", "0", "-1"])
+def test_a_number_in_the_environment_is_checked_like_any(settle: Settle, value: str) -> None:
+    found = problems(settle, env={"MIGRONAUT_LOCK_TTL": value})
+    assert found == {"environment MIGRONAUT_LOCK_TTL": "must be a number of seconds from 1 to 3600"}
+
+
+def test_durations_can_be_a_timedelta(settle: Settle) -> None:
+    assert settle({**REQUIRED, "lock_ttl": timedelta(minutes=2)}).lock_ttl == 120.0
+
+
+def test_all_problems_of_all_places_are_told_at_once(settle: Settle, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.migronaut]\nlock_tll = 5\nhooks = 1\n[tool.migronaut.sub]\na = 1\n")
+    (tmp_path / ".env").write_text("MIGRONAUT_STRICT=1\n")
+    found = problems(settle, {"lock_ttl": 0, "client": None, "dbb": "x"}, {"MIGRONAUT_URL": "mongodb://x"})
+    assert found == {
+        "flag dbb": "is not a setting; did you mean db?",
+        "environment MIGRONAUT_URL": "is not a setting; did you mean MIGRONAUT_URI?",
+        ".env MIGRONAUT_STRICT": "is not supported yet; leave it out",
+        "pyproject.toml: tool.migronaut.lock_tll": "is not a setting; did you mean lock_ttl?",
+        "pyproject.toml: tool.migronaut.hooks": "is not supported yet; leave it out",
+        "pyproject.toml: tool.migronaut.sub": "is not a setting",
+        "uri": "is required; set MIGRONAUT_URI, --uri or uri in the configuration file",
+        "db": "is required; set MIGRONAUT_DB, --db or db in the configuration file",
+        "flag lock_ttl": "must be a number of seconds from 1 to 3600",
+    }
+
+
+LATER = [
+    "strict",
+    "use_transaction",
+    "timeout",
+    "on_lock_lost",
+    "on_out_of_order",
+    "background_inline",
+    "template",
+    "hooks",
+    "client_options",
+    "generate_id",
+    "tracer",
+    "meter",
+]
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_a_setting_of_a_later_release_is_refused_and_not_ignored(settle: Settle, name: str) -> None:
+    assert problems(settle, {**REQUIRED, name: False}) == {f"flag {name}": "is not supported yet; leave it out"}
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"lock_collection": "_migronaut_migrations"},
+        {"lock_collection": "_migronaut_background"},
+        {"lock_collection": "_migronaut_background_tickets"},
+        {"background_collection": "_migronaut_locks"},
+        {"migrations_collection": "x_partitions", "background_collection": "x"},
+    ],
+)
+def test_two_purposes_never_share_a_collection(settle: Settle, same: dict[str, str]) -> None:
+    (problem,) = problems(settle, {**REQUIRED, **same}).values()
+    assert "each needs its own" in problem
+
+
+def test_a_client_replaces_the_uri_and_objects_are_kept(settle: Settle) -> None:
+    client, logger = Client(), logging.getLogger("mine")
+    config = settle({"db": "d", "client": client, "logger": logger})
+    assert (config.uri, config.client, config.logger) == (None, client, logger)
+
+
+def test_objects_cannot_be_written_as_text(settle: Settle) -> None:
+    found = problems(settle, env={"MIGRONAUT_CLIENT": "x"})
+    assert found["environment MIGRONAUT_CLIENT"].startswith("is an object")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "mongodb://user:secret@host/db",
+        "mongodb://user:sec/secret@x@host/db",
+        "mongodb+srv://secret:p@host/?authMechanismProperties=AWS_SESSION_TOKEN:secret",
+        "mongodb://host/?tlsCertificateKeyFilePassword=secret",
+        "mongodb://user:secret?secret@host/db",
+        "mongodb://user:sec\nsecret@host/db",
+    ],
+)
+def test_a_config_never_shows_a_secret(settle: Settle, uri: str) -> None:
+    config = settle({**REQUIRED, "uri": uri, "client": Client()})
+    assert config.uri == uri
+    assert "secret" not in repr(config) + str(config)
+    assert "shop" in repr(config)
+
+
+def test_a_refused_value_is_never_quoted(settle: Settle) -> None:
+    with pytest.raises(ConfigInvalidError) as caught:
+        settle(
+            {"uri": "mongo://u:secret@h", "db": "mongodb://secret@h", "environment": "secret\n", "lock_ttl": "secret"}
+        )
+    assert "secret" not in str(caught.value) + repr(caught.value.context)
+
+
+def test_the_merged_environment_is_there_for_adapters(tmp_path: Path) -> None:
+    (tmp_path / "my.env").write_text("MIGRONAUT_REDIS_URL=a\nMIGRONAUT_APP=b\nX\n")
+    env = {"MIGRONAUT_APP": "c", "MIGRONAUT_REDIS_URL": ""}
+    merged = read_environment(env, cwd=tmp_path, env_file=Path("my.env"))
+    assert merged == {"MIGRONAUT_REDIS_URL": "a", "MIGRONAUT_APP": "c"}

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from migronaut.core.state import Direction
+from migronaut.errors import InvalidMigrationError, TransformError
+from migronaut.spec import Background, Context, RunInfo
+
+
+class NeverStop:
+    reason: str | None = None
+
+    def is_set(self) -> bool:
+        return False
+
+
+CONTEXT = Context(
+    stop=NeverStop(),
+    logger=logging.getLogger("test"),
+    direction=Direction.FORWARD,
+    background=RunInfo(name="0001_a.py", generation=1, partition="p", run="r"),
+)
+
+
+def run(direction: str = "forward", docs: list[dict[str, Any]] | None = None, **transforms: Any) -> list[object]:
+    background = Background(collection="c", from_version=0, to_version=1, **transforms)
+    return background.transform(direction).call([{"a": 1}, {"a": 2}] if docs is None else docs, CONTEXT)
+
+
+def test_migrate_is_called_for_each_document_in_order() -> None:
+    assert run(migrate=lambda doc: doc["a"]) == [1, 2]
+
+
+def test_migrate_gets_the_context_when_it_takes_two_parameters() -> None:
+    assert run(migrate=lambda doc, ctx: (doc["a"], ctx)) == [(1, CONTEXT), (2, CONTEXT)]
+
+
+def test_a_second_parameter_with_a_default_is_left_alone_unless_called_ctx() -> None:
+    assert run(migrate=lambda doc, factor=3: doc["a"] * factor) == [3, 6]
+    assert run(migrate=lambda doc, ctx=None: ctx) == [CONTEXT, CONTEXT]
+
+
+def test_an_exception_of_migrate_takes_the_slot_of_its_document_only() -> None:
+    first, second = run(migrate=lambda doc: 1 // (doc["a"] - 1))
+    assert isinstance(first, ZeroDivisionError)
+    assert second == 1
+
+
+def test_an_interrupt_in_migrate_is_not_a_document_error() -> None:
+    def interrupted(doc: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(migrate=interrupted)
+
+
+def test_migrate_many_returns_one_result_per_document_exceptions_among_them() -> None:
+    bad = ValueError("no")
+    assert run(migrate_many=lambda docs: [docs[0], bad]) == [{"a": 1}, bad]
+    assert run(migrate_many=lambda docs, ctx: (ctx, None)) == [CONTEXT, None]
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_a_wrong_length_of_migrate_many_fails_the_slice(length: int) -> None:
+    with pytest.raises(TransformError, match=f"returned {length} results for 2 documents") as caught:
+        run(migrate_many=lambda docs: [None] * length)
+    assert isinstance(caught.value, InvalidMigrationError)
+
+
+def test_migrate_many_that_empties_its_argument_is_still_measured_against_it() -> None:
+    def swallow(docs: list[Any]) -> list[Any]:
+        docs.clear()
+        return docs
+
+    with pytest.raises(TransformError, match="returned 0 results for 2 documents"):
+        run(migrate_many=swallow)
+
+
+@pytest.mark.parametrize("result", [None, {"a": 1, "b": 2}, "ab", iter([1, 2])])
+def test_migrate_many_must_return_a_list(result: object) -> None:
+    with pytest.raises(TransformError, match=f"returned {type(result).__name__}"):
+        run(migrate_many=lambda docs: result)
+
+
+def test_an_exception_of_migrate_many_fails_the_slice() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(migrate_many=lambda docs: 1 // 0)
+
+
+@pytest.mark.parametrize("back", [{"revert": lambda doc: -doc["a"]}, {"revert_many": lambda ds: [-1, -2]}])
+@pytest.mark.parametrize("direction", ["revert", Direction.REVERT])
+def test_the_way_back_is_its_own_function(direction: str, back: Any) -> None:
+    assert run(direction, migrate=lambda doc: doc, **back) == [-1, -2]
+
+
+def test_the_shape_of_the_forward_function_is_recorded() -> None:
+    one = Background(collection="c", from_version=0, to_version=1, migrate=lambda d: d, revert_many=lambda d: d)
+    many = Background(collection="c", from_version=0, to_version=1, migrate_many=lambda d: d)
+    assert (one.spec.batched, one.spec.reversible) == (False, True)
+    assert (many.spec.batched, many.spec.reversible) == (True, False)
