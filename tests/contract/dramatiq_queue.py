@@ -76,7 +76,7 @@ class WithoutBeats:
 
     def handle(self, payload: Any, job: Message[Any]) -> Directive:
         if threading.current_thread().name == Ticker.NAME:
-            return Finish("beat")
+            return Finish(result="beat")
         return self._recorder.handle(payload, job)
 
 

@@ -44,14 +44,14 @@ class Script:
         parsed = parse_payload(payload)
         if isinstance(parsed, VerifyJob):
             self._write("beat")
-            return Finish("beat")
+            return Finish(result="beat")
         directive: Directive = getattr(self, f"_{parsed.migration}")(parsed)
         return directive
 
     def _chain(self, job: CoordinatorJob) -> Directive:
         self._write(f"chain {job.seq}")
         if job.seq == 2:
-            return Finish("end")
+            return Finish(result="end")
         return ContinueLater(delay=0.3, hint=coordinator("chain", job.seq + 1), result="wait")
 
     def _family(self, job: CoordinatorJob | LaneJob) -> Directive:
@@ -59,7 +59,7 @@ class Script:
             return self._family_lane(job)
         self._write(f"parent {job.seq}")
         if job.seq:
-            return Finish("done")
+            return Finish(result="done")
         children = (lane("family", 0), lane("family", 1))
         return WaitForLanes(children=children, hint=coordinator("family", 1), poll=LONG_POLL, result="process")
 
@@ -70,12 +70,12 @@ class Script:
             last = self._lanes_done == 2
         if last:
             self._queue.wake(coordinator("family", 1), None)
-        return Finish("exhausted")
+        return Finish(result="exhausted")
 
     def _long(self, job: LaneJob) -> Directive:
         if job.seq:
             self._write("resumed")
-            return Finish("end")
+            return Finish(result="end")
         self._write("started")
         self._queue.stopping.wait(30)
         self._write(f"told to stop: {self._queue.stopping.reason}")

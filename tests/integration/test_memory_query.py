@@ -140,6 +140,7 @@ def _raw(documents: Sequence[Mapping[str, Any]]) -> list[bytes]:
 @given(documents=DOCUMENTS, queries=st.lists(QUERIES, min_size=1, max_size=4))
 @example(documents=[{"a": []}, {"a": [1]}, {"a": 5}, {}], queries=[{"a.b": None}, {"a.b": {"$exists": False}}])
 @example(documents=[{"a": None}, {}, {"a": [None]}], queries=[{"a": {"$gte": None}}, {"a": {"$ne": None}}])
+@example(documents=[{"a": float("nan")}, {"a": 1}], queries=[{"a": {"$lt": 1}}, {"a": {"$gte": float("nan")}}])
 @example(documents=[{"a": [[1]]}, {"a": [1]}], queries=[{"a": [1]}, {"a": {"$type": "array"}}, {"a": {"$gt": []}}])
 def test_queries_find_what_the_server_finds(
     real: Real, documents: list[dict[str, Any]], queries: list[dict[str, Any]]

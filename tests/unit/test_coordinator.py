@@ -30,7 +30,7 @@ from migronaut.core.coordinator import (
 )
 from migronaut.core.state import SCHEMA, BackgroundState, Phase, Plan, Spec, Status
 
-AT = datetime(2026, 1, 1)  # noqa: DTZ001 - the ports speak in naive UTC
+AT = datetime(2026, 1, 1)
 SPEC = Spec(collection="orders", from_version=1, to_version=2, max_parallel=4)
 STATE = BackgroundState(
     name="m.py",

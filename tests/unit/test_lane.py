@@ -21,7 +21,7 @@ from migronaut.core.lane import (
 )
 from migronaut.core.state import BackgroundState, Phase, Plan, Spec, Status
 
-AT = datetime(2026, 1, 1)  # noqa: DTZ001 - the ports speak in naive UTC
+AT = datetime(2026, 1, 1)
 STATE = BackgroundState(
     name="m.py",
     registration="r",

@@ -43,10 +43,8 @@ def test_an_action_leads_where_the_table_says(action: str, status: str, cell: st
     assert (str(result.status), result.changed) == ((status, False) if cell == "=" else (cell, True))
 
 
-@pytest.mark.parametrize(("action", "status", "cell"), CELLS)
-def test_doing_the_same_again_is_harmless(action: str, status: str, cell: str) -> None:
-    if cell == "-":
-        pytest.skip("refused the first time")
+@pytest.mark.parametrize(("action", "status"), [(action, status) for action, status, cell in CELLS if cell != "-"])
+def test_doing_the_same_again_is_harmless(action: str, status: str) -> None:
     first = transition(Status(status), Action(action))
     second = transition(first.status, Action(action))
     assert (second.status, second.changed) == (first.status, False)

@@ -107,6 +107,17 @@ def test_bad_ids_are_a_set_of_bson_values() -> None:
     assert stored.counters.failed == 3
 
 
+def test_slices_fail_a_partition_only_in_a_row() -> None:
+    store = MemoryStore(MemoryServer())
+    store.add_partitions([_partition(0)])
+    assert not store.fail_slice(_claim(store), error="it raised", limit=2)
+    claimed = _claim(store)
+    store.checkpoint(claimed, Checkpoint())
+    assert not store.fail_slice(claimed, error="it raised", limit=2)
+    assert store.fail_slice(_claim(store), error="it raised", limit=2)
+    assert store.claim(WORK, owner=OWNER, slots=1, ttl=60) == Exhausted()
+
+
 def test_a_retry_forgets_bad_documents_everywhere_and_reopens_what_failed() -> None:
     store = MemoryStore(MemoryServer())
     store.add_partitions([_partition(0), _partition(1)])

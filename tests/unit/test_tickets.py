@@ -24,7 +24,7 @@ def _ticket(**changes: Any) -> Ticket:
         run="r1",
         seq=4,
         status=TicketStatus.WAITING,
-        due=datetime(2026, 1, 1),  # noqa: DTZ001 - the ports speak in naive UTC
+        due=datetime(2026, 1, 1),
     )
     return evolve(ticket, **changes)
 

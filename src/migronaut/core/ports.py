@@ -96,7 +96,7 @@ class Checkpoint:
     Args:
         cursor: Where the partition is through; None leaves it.
         counters: Added to the partition's.
-        bad_ids: Documents that failed; added as a set.
+        bad_ids: Documents that failed; one may be named twice when its batch was run twice.
         errors: Why; the last 20 are kept.
         done: Close the partition and free its slot.
     """
@@ -260,8 +260,8 @@ class Documents(Protocol):
     def total(self) -> int:
         """Documents in the collection, from its metadata."""
 
-    def brackets(self, match: Mapping[str, Any]) -> tuple[str, ...]:
-        """Type brackets of ``_id`` that hold documents, in BSON order."""
+    def brackets(self) -> tuple[str, ...]:
+        """Type brackets of ``_id`` that hold any document, in BSON order; whether one matches would take a scan."""
 
     def sample(
         self, match: Mapping[str, Any], *, size: int, collection_first: bool, timeout: float

@@ -88,7 +88,7 @@ def _draw(documents: Documents, state: BackgroundState) -> _Drawn:
     count = documents.count(match, limit=limit, without=state.bad_ids)
     if not count:
         return _Drawn(cuts=(), method="empty", estimate=0)
-    present = documents.brackets(match)
+    present = documents.brackets()
     parts = parts_for(count, spec)
     large = count >= limit
     total = documents.total() if large else None

@@ -94,7 +94,7 @@ class MongoDocuments:
         with translating():
             return self._collection.estimated_document_count()
 
-    def brackets(self, match: Mapping[str, Any]) -> tuple[str, ...]:
+    def brackets(self) -> tuple[str, ...]:
         """Brackets that hold any document: one probe of the ``_id`` index each."""
         with translating():
             return tuple(bracket.name for bracket in BRACKETS if self._holds(bracket.name))

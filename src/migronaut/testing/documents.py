@@ -67,7 +67,7 @@ class MemoryDocuments:
         with self._server.lock:
             return sum(1 for _ in self._collection.scan())
 
-    def brackets(self, match: Mapping[str, Any]) -> tuple[str, ...]:
+    def brackets(self) -> tuple[str, ...]:
         """Brackets that hold any document, matching or not, in BSON order."""
         self._server.reach("documents.brackets")
         with self._server.lock:
