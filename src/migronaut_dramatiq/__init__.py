@@ -14,7 +14,9 @@ try:
 except ModuleNotFoundError as _error:
     if _error.name != "dramatiq":
         raise
-    raise ImportError('migronaut_dramatiq needs Dramatiq, which is not installed: pip install "migronaut[dramatiq]"') from None
+    raise ImportError(
+        'migronaut_dramatiq needs Dramatiq, which is not installed: pip install "migronaut[dramatiq]"'
+    ) from None
 
 from migronaut.queueing import enqueue_background, heal
 from migronaut_dramatiq.queue import DramatiqQueue

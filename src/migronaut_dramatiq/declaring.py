@@ -100,7 +100,7 @@ def _run(handler: BackgroundHandler, queue: DramatiqQueue, payload: dict[str, An
         directive = handler.handle(payload, message)
         perform(queue, message, directive)
         error = directive.error
-    except Exception as raised:  # noqa: BLE001 - raised again below, without what it may quote
+    except Exception as raised:  # raised again below, without what it may quote
         error = raised
     if error is not None:
         raise _presentable(error).with_traceback(error.__traceback__) from None

@@ -47,7 +47,7 @@ class Ticker:
         while not ended.is_set():
             try:
                 self._beat()
-            except Exception as error:  # noqa: BLE001 - the thread must outlive every trouble of a beat
+            except Exception as error:  # the thread must outlive every trouble of a beat
                 _LOGGER.warning(
                     "The search for lost work failed and is tried again in %g s: %s: %s",
                     self._interval,

@@ -15,10 +15,10 @@ import dramatiq.brokers.redis
 import dramatiq.brokers.stub
 import dramatiq.worker
 import pytest
-from contract.queue_harness import Recorder
 from dramatiq import Broker, Message, MessageProxy, Middleware, Worker
 from dramatiq.brokers.stub import StubBroker
 
+from contract.queue_harness import Recorder
 from migronaut.core.tickets import Directive, Finish
 from migronaut_dramatiq import DramatiqQueue
 from migronaut_dramatiq.brokers import broker_from_url

@@ -17,8 +17,8 @@ from dramatiq.common import current_millis
 from dramatiq.middleware import AgeLimit, Middleware, Retries, ShutdownNotifications, TimeLimit
 from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
-from integration.dramatiq_scripted import coordinator, lane
 
+from integration.dramatiq_scripted import coordinator, lane
 from migronaut import Migrator
 from migronaut.core.tickets import ContinueLater, Directive, Finish
 from migronaut.errors import ConfigInvalidError
@@ -192,7 +192,9 @@ def harsh() -> list[Middleware]:
         TimeLimit(time_limit=1, interval=1),
         ShutdownNotifications(notify_shutdown=True),
         Retries(retry_when=lambda retries, error: retries < 5, min_backoff=1, max_backoff=1),
-        Results(backend=StubBackend(), store_results=True),
+        Results(  # type: ignore[no-untyped-call]
+            backend=StubBackend(), store_results=True
+        ),
     ]
 
 
@@ -223,7 +225,7 @@ def test_other_actors_of_the_broker_are_left_alone() -> None:
     broker = StubBroker()
     declared(broker, Handler())
     done = threading.Event()
-    theirs = dramatiq.actor(lambda: done.set(), broker=broker, actor_name="theirs")
+    theirs = dramatiq.actor(broker=broker, actor_name="theirs")(done.set)
     with working(broker):
         theirs.send()
         assert done.wait(5)

@@ -13,8 +13,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from integration.dramatiq_scripted import coordinator
 
+from integration.dramatiq_scripted import coordinator
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError
 from migronaut_dramatiq.app import work
 from migronaut_dramatiq.brokers import broker_from_url, require_answer
@@ -38,7 +38,13 @@ _SOURCE = Path(__file__).parents[2] / "src"
 
 def run(code: str, variables: Mapping[str, str], *, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code], env=environment(variables), cwd=cwd, text=True, capture_output=True, timeout=60
+        [sys.executable, "-c", code],
+        check=False,
+        env=environment(variables),
+        cwd=cwd,
+        text=True,
+        capture_output=True,
+        timeout=60,
     )
 
 
@@ -86,8 +92,7 @@ def test_without_dramatiq_the_import_names_the_extra_in_one_line(tmp_path: Path)
     done = run("import sys; sys.modules['dramatiq'] = None; import migronaut_dramatiq", {}, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "ImportError: migronaut_dramatiq needs Dramatiq, which is not installed: "
-        'pip install "migronaut[dramatiq]"'
+        'ImportError: migronaut_dramatiq needs Dramatiq, which is not installed: pip install "migronaut[dramatiq]"'
     )
     assert "During handling" not in done.stderr
 
@@ -115,7 +120,7 @@ def test_a_worker_without_configuration_says_so_in_one_line_and_exits_with_6(
 ) -> None:
     command = [sys.executable, "-m", "dramatiq", "migronaut_dramatiq.app:boot", "--processes=1", "--threads=1"]
     done = subprocess.run(
-        command, env=environment(variables), cwd=tmp_path, text=True, capture_output=True, timeout=60
+        command, check=False, env=environment(variables), cwd=tmp_path, text=True, capture_output=True, timeout=60
     )
     assert done.returncode == 6
     assert len([line for line in done.stderr.splitlines() if "[migronaut.dramatiq]" in line]) == 1

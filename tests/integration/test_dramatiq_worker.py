@@ -14,8 +14,8 @@ from uuid import uuid4
 
 import pytest
 from attrs import frozen
-from integration.dramatiq_scripted import coordinator, lane
 
+from integration.dramatiq_scripted import coordinator, lane
 from migronaut.embedded import EmbeddedValkey
 from migronaut_dramatiq import DramatiqQueue
 from migronaut_dramatiq.brokers import broker_from_url

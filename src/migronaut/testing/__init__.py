@@ -3,6 +3,7 @@
 from migronaut.testing.clock import FakeClock
 from migronaut.testing.collection import MemoryCollection
 from migronaut.testing.documents import MemoryDocuments
+from migronaut.testing.harness import MemoryEngine, Migrated, migrate_in_memory
 from migronaut.testing.locks import MemoryLocks
 from migronaut.testing.query import QueryUnsupportedError
 from migronaut.testing.server import MemoryServer
@@ -13,9 +14,12 @@ __all__ = [
     "FakeClock",
     "MemoryCollection",
     "MemoryDocuments",
+    "MemoryEngine",
     "MemoryLocks",
     "MemoryServer",
     "MemoryStore",
     "MemoryTickets",
+    "Migrated",
     "QueryUnsupportedError",
+    "migrate_in_memory",
 ]

@@ -1,0 +1,86 @@
+"""The demo's project: a directory with one migration file, paced so that one can watch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import frozen
+
+from migronaut.demo.options import QueueKind
+from migronaut.demo.orders import COLLECTION
+
+NAME = "20260101090000_orders_get_shipping_and_cents.py"
+TO_VERSION = 2
+REVISION_FIELD = "rev"
+
+_BATCHES = 200
+"""So many batches can be watched; a machine that is not slowed down would be through before anybody looked."""
+
+_SLOWED = 50_000
+_LARGEST_BATCH = 500
+
+_FILE = '''\
+"""Orders keep where they go under shipping, and prices as whole cents."""
+
+from migronaut import Background
+
+
+def migrate(order):
+    order["shipping"] = {{"address": order.pop("address"), "method": order.pop("delivery")}}
+    for item in order["items"]:
+        item["price_cents"] = round(item.pop("price") * 100)
+    order["total_cents"] = sum(item["price_cents"] * item["quantity"] for item in order["items"])
+    return order
+
+
+background = Background(
+    collection="{collection}",
+    from_version=1,
+    to_version={to_version},
+    migrate=migrate,
+    revision_field="{revision_field}",  # every writer bumps it, so this works without transactions, too
+    batch_size={batch_size},
+    pause={pause},
+    slice_length=2,
+    max_parallel={lanes},
+)
+'''
+
+
+@frozen(kw_only=True)
+class Pace:
+    """How the work is cut.
+
+    Args:
+        lanes: All of them together, in two worker processes.
+        pause: Seconds after each batch of a lane.
+    """
+
+    lanes: int
+    batch_size: int
+    pause: float
+
+
+def pace_of(documents: int, queue: QueueKind) -> Pace:
+    """Choose a pace at which the default number of documents takes about half a minute, and fewer not much less.
+
+    An RQ worker does one job at a time, so two of them are two lanes, which pause half as long.
+    """
+    lanes, pause = (2, 0.1) if queue is QueueKind.RQ else (4, 0.2)
+    batch_size = max(1, min(_LARGEST_BATCH, documents // _BATCHES))
+    return Pace(lanes=lanes, batch_size=batch_size, pause=round(pause * min(1.0, _SLOWED / documents), 4))
+
+
+def write_migration(directory: Path, pace: Pace) -> str:
+    """Write the migration file, and return its text."""
+    text = _FILE.format(
+        collection=COLLECTION,
+        to_version=TO_VERSION,
+        revision_field=REVISION_FIELD,
+        batch_size=pace.batch_size,
+        pause=pace.pause,
+        lanes=pace.lanes,
+    )
+    directory.mkdir()
+    (directory / NAME).write_text(text, encoding="utf-8")
+    return text

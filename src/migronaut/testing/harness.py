@@ -1,0 +1,124 @@
+"""A whole engine in memory, for the unit tests of migration files: no server, no threads, no waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import field, frozen
+
+from migronaut.core.ports import Owner, Stop
+from migronaut.core.state import Direction
+from migronaut.engine import Engine, Ports, Source
+from migronaut.engine.drive import drive
+from migronaut.engine.registering import register
+from migronaut.engine.states import Request
+from migronaut.engine.status import BackgroundStatus, status_of
+from migronaut.engine.stopping import StopEvent
+from migronaut.spec import Background
+from migronaut.testing.clock import FakeClock
+from migronaut.testing.documents import MemoryDocuments
+from migronaut.testing.locks import MemoryLocks
+from migronaut.testing.server import MemoryServer
+from migronaut.testing.store import MemoryStore
+from migronaut.testing.tickets import MemoryTickets
+
+TESTER = Owner(name="test", host="memory", pid=0)
+
+
+class StillHeartbeat:
+    """Never beats: a fake clock only moves when the test says so, and no lease runs out by itself."""
+
+    @contextmanager
+    def beating(self, renew: Callable[[], bool], *, ttl: float) -> Iterator[Stop]:
+        """Give a stop that is never set."""
+        yield StopEvent()
+
+
+class MemoryCatalog:
+    """Migrations that exist as objects instead of files."""
+
+    def __init__(self, migrations: Mapping[str, Background]) -> None:
+        self._migrations = dict(migrations)
+
+    def names(self) -> tuple[str, ...]:
+        """All names, in order."""
+        return tuple(sorted(self._migrations))
+
+    def find(self, name: str) -> Source | None:
+        """One migration; its checksum is always the same."""
+        background = self._migrations.get(name)
+        return background and Source(name=name, checksum="memory", background=background)
+
+
+@frozen(kw_only=True)
+class MemoryEngine:
+    """An engine over memory ports, and the server behind them.
+
+    Args:
+        migrations: By file name.
+        server: Where the documents are: ``server.collection("orders").insert(...)``.
+    """
+
+    migrations: Mapping[str, Background]
+    server: MemoryServer = field(factory=MemoryServer)
+    engine: Engine = field(init=False)
+
+    @engine.default
+    def _engine(self) -> Engine:
+        server = self.server
+        return Engine(
+            Ports(
+                store=MemoryStore(server),
+                tickets=MemoryTickets(server),
+                locks=MemoryLocks(server),
+                documents=lambda spec: MemoryDocuments(server, spec.collection),
+                catalog=MemoryCatalog(self.migrations),
+                clock=server.clock,
+                heartbeat=StillHeartbeat(),
+            )
+        )
+
+    @property
+    def clock(self) -> FakeClock:
+        """The clock of the server and of the engine."""
+        return self.server.clock
+
+    def register(self, name: str, *, direction: Direction = Direction.FORWARD) -> None:
+        """Do what ``migronaut up`` does for one background file."""
+        register(self.engine.ports, name, direction=direction, registration=name, request=Request(by="test"))
+
+    def run(self, name: str) -> BackgroundStatus:
+        """Work a registered migration to its end and look at it."""
+        drive(self.engine, name, owner=TESTER, stop=StopEvent())
+        return status_of(self.engine.ports, name)
+
+
+@frozen(kw_only=True)
+class Migrated:
+    """What became of the documents of a test, in the order of their ids, and how the migration ended."""
+
+    documents: list[dict[str, Any]]
+    status: BackgroundStatus
+
+
+def migrate_in_memory(
+    background: Background, documents: Iterable[Mapping[str, Any]], *, direction: Direction = Direction.FORWARD
+) -> Migrated:
+    """Run a migration over some documents, through the real engine.
+
+    Args:
+        background: As the migration file declares it.
+        documents: What the collection holds; each needs an ``_id``.
+        direction: ``REVERT`` tries the way back.
+
+    Returns:
+        All documents of the collection afterwards, and the status with its counters and errors.
+    """
+    memory = MemoryEngine(migrations={"migration.py": background})
+    collection = memory.server.collection(background.spec.collection)
+    collection.insert(*documents)
+    memory.register("migration.py", direction=direction)
+    status = memory.run("migration.py")
+    return Migrated(documents=collection.find(), status=status)
