@@ -20,6 +20,13 @@ class QueueKind(StrEnum):
     DRAMATIQ = "dramatiq"
 
 
+def _queue(value: str) -> QueueKind:
+    try:
+        return QueueKind(value)
+    except ValueError:
+        raise UsageError(f"The demo knows the queues {', '.join(QueueKind)}; give --queue one of them.") from None
+
+
 @frozen(kw_only=True)
 class DemoOptions:
     """The choices of ``migronaut demo``.
@@ -35,7 +42,7 @@ class DemoOptions:
     """
 
     documents: int = field(default=DEFAULT_DOCUMENTS)
-    queue: QueueKind = field(default=QueueKind.NONE, converter=lambda value: _queue(value))
+    queue: QueueKind = field(default=QueueKind.NONE, converter=_queue)
     uri: str | None = None
     keep: bool = False
 
@@ -43,10 +50,3 @@ class DemoOptions:
     def _in_range(self, _: object, value: int) -> None:
         if not 1 <= value <= MAX_DOCUMENTS:
             raise UsageError(f"The demo migrates 1 to {MAX_DOCUMENTS} documents; give --documents a number in between.")
-
-
-def _queue(value: str) -> QueueKind:
-    try:
-        return QueueKind(value)
-    except ValueError:
-        raise UsageError(f"The demo knows the queues {', '.join(QueueKind)}; give --queue one of them.") from None
