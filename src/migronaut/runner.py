@@ -74,7 +74,7 @@ class BackgroundRunner:
         while not self._stop.is_set():
             try:
                 self._look()
-            except Exception as error:  # noqa: BLE001 - the application must not lose its runner to one bad moment
+            except Exception as error:
                 self._tell(error)
             self._stop.wait(self._poll)
 
@@ -93,5 +93,5 @@ class BackgroundRunner:
             return
         try:
             self._on_error(error)
-        except Exception as again:  # noqa: BLE001 - a listener that raises never breaks the run
+        except Exception as again:
             _logger.warning("on_error raised %s", type(again).__name__)

@@ -20,6 +20,6 @@ except ModuleNotFoundError as _error:
 
 from migronaut.queueing import enqueue_background, heal
 from migronaut_dramatiq.queue import DramatiqQueue
-from migronaut_dramatiq.wiring import setup
+from migronaut_dramatiq.wiring import open_queue, setup
 
-__all__ = ["DramatiqQueue", "enqueue_background", "heal", "setup"]
+__all__ = ["DramatiqQueue", "enqueue_background", "heal", "open_queue", "setup"]

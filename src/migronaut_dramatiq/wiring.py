@@ -9,6 +9,7 @@ from dramatiq import Broker
 from migronaut.config import Config
 from migronaut.migrator import Migrator
 from migronaut.queueing import BackgroundProcessor
+from migronaut_dramatiq.brokers import broker_from_url, require_answer
 from migronaut_dramatiq.declaring import DEFAULT_PREFIX, DEFAULT_QUEUE, BackgroundHandler, declare
 from migronaut_dramatiq.queue import DramatiqQueue
 
@@ -41,6 +42,17 @@ def setup(
         return BackgroundProcessor(migrator.background.engine, queue, owner=migrator.owner)
 
     return declare(broker, make_handler, queue_name=queue_name, prefix=prefix)
+
+
+def open_queue(broker_url: str, migrator: Migrator, *, queue_name: str = DEFAULT_QUEUE) -> DramatiqQueue:
+    """Connect, to send hints.
+
+    Raises:
+        ConfigInvalidError: The URL is wrong.
+        ConnectionFailedError: The broker does not answer.
+    """
+    require_answer(broker_url)
+    return setup(broker_from_url(broker_url), migrator, queue_name=queue_name)
 
 
 def _migrator(given: Config | Migrator | Callable[[], Migrator]) -> Migrator:

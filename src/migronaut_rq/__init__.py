@@ -7,6 +7,6 @@ except ImportError:
 
 from migronaut.queueing import enqueue_background, heal
 from migronaut_rq.queue import QUEUE_NAME, RqQueue
-from migronaut_rq.worker import MigronautWorker, work
+from migronaut_rq.worker import MigronautWorker, open_queue, work
 
-__all__ = ["QUEUE_NAME", "MigronautWorker", "RqQueue", "enqueue_background", "heal", "work"]
+__all__ = ["QUEUE_NAME", "MigronautWorker", "RqQueue", "enqueue_background", "heal", "open_queue", "work"]

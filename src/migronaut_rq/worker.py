@@ -116,6 +116,16 @@ def work(redis_url: str, *, queue_name: str = QUEUE_NAME, burst: bool = False) -
     return 0 if burst or worker.asked_to_stop else 1
 
 
+def open_queue(redis_url: str, *, queue_name: str = QUEUE_NAME) -> RqQueue:
+    """Connect, to send hints.
+
+    Raises:
+        ConfigInvalidError: The URL is not one of Redis.
+        ConnectionFailedError: Redis did not answer, or refused.
+    """
+    return RqQueue(_connect(redis_url), queue_name=queue_name)
+
+
 def _connect(redis_url: str) -> Redis:
     try:
         connection = Redis.from_url(redis_url, socket_connect_timeout=_CONNECT_TIMEOUT)

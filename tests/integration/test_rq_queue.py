@@ -91,7 +91,7 @@ def test_a_job_that_was_taken_away_while_it_ran_is_not_revived(
             elsewhere.cancel()
         else:
             elsewhere.delete()
-        return _continue(coordinator_hint(1))
+        return _continue(coordinator_hint(1), delay=300)
 
     recorder.answer = answer
     port.enqueue([coordinator_hint(0)])

@@ -57,7 +57,8 @@ def test_a_document_that_raises_is_reported_and_the_others_go_through() -> None:
 
 
 def test_a_queue_in_memory_drives_a_migration_to_its_end() -> None:
-    memory = MemoryEngine(migrations={"0001_orders.py": orders(max_parallel=3, partitions=Partitioning(min_documents=5))})
+    background = orders(max_parallel=3, partitions=Partitioning(min_documents=5))
+    memory = MemoryEngine(migrations={"0001_orders.py": background})
     memory.server.collection("orders").insert(*ORDERS)
     memory.register("0001_orders.py")
     queue = MemoryQueue(memory.clock)

@@ -39,7 +39,7 @@ def run_slice(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
     """Work as one lane until the slice is over or nothing is left; what raises is in the result."""
     try:
         return _open(ports, name, request)
-    except Exception as error:  # noqa: BLE001 - whatever user code raises is an outcome of the slice
+    except Exception as error:
         _logger.warning("a slice of %s raised %s", name, redact(f"{type(error).__name__}: {error}"))
         return SliceResult(outcome=Outcome.RAISED, error=error, reason=redact(error))
 

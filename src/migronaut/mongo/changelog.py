@@ -121,7 +121,7 @@ class MongoChangelog:
             self.prepare()
         first = {"$ifNull": ["$first_applied_at", "$$NOW"]}
         times = {"status": RecordStatus.APPLIED, "applied_at": "$$NOW", "first_applied_at": first}
-        stages = [{"$set": _literals(entry) | times}, {"$unset": ["failed_at", "error"]}]
+        stages: list[dict[str, Any]] = [{"$set": _literals(entry) | times}, {"$unset": ["failed_at", "error"]}]
         self._records.update_one({"name": entry.name}, stages, upsert=True, session=session)
 
     @translating()
@@ -149,5 +149,5 @@ def _record(doc: Mapping[str, Any]) -> Record | InvalidRecord:
     try:
         return _lenient.structure(dict(doc), Record)
     # A newer release may have added fields; what we know must be as we write it.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         return InvalidRecord(problem=f"{field_of(error)} is not as this release writes it")

@@ -116,7 +116,7 @@ def _understood(doc: Mapping[str, Any]) -> Doc:
             continue
         try:
             _lenient.structure(doc[attribute.name], cast(Any, attribute.type))
-        except Exception:  # noqa: BLE001 - whatever is wrong with it, a newer release knows what it is
+        except Exception:
             if attribute.default is NOTHING and attribute.name == "status":
                 # Lanes of this release stop at a paused one, and nothing of it is written back.
                 known["status"] = Status.PAUSED
@@ -131,7 +131,7 @@ def _structure(doc: Mapping[str, Any], kind: type[Value], *, using: cattrs.Conve
     try:
         return using.structure(plain, kind)
     # The cause quotes the stored values, so it is cut off.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         name = field_of(error)
         raise StateInvalidError(
             f"A stored {kind.__name__} cannot be read: {name} is not as this release writes it. "

@@ -59,7 +59,7 @@ def connect(uri: str, *, timeout: float = CONNECT_TIMEOUT) -> MongoClient[dict[s
 def _client(uri: str, timeout: float) -> MongoClient[dict[str, Any]]:
     limits = {"serverSelectionTimeoutMS": int(timeout * 1000), "connectTimeoutMS": int(timeout * 1000)}
     asked = uri.lower()
-    own = {name: value for name, value in limits.items() if name.lower() not in asked}
+    own: dict[str, Any] = {name: value for name, value in limits.items() if name.lower() not in asked}
     try:
         return MongoClient(uri, **own)
     # The driver's text may quote a piece of the password, so it is left out.

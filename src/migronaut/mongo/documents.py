@@ -48,7 +48,7 @@ _COMMIT_TRIES = 3
 _BY_ID = [("_id", 1)]
 
 REFUSED = frozenset({15, 66, 72, 121, 11000, 17280, 10334, 17419})
-"""Codes by which the server refuses one document: its depth, id, options, validation, a unique index, a key, its size."""
+"""Codes for one refused document: its depth, id, options, validation, a unique index, a key, its size."""
 _TOO_MUCH = frozenset({50, 262, 290, 334})
 
 
@@ -163,18 +163,21 @@ class MongoDocuments:
         must_leave: Mapping[str, Any] | None = None,
     ) -> frozenset[int]:
         """One short snapshot transaction: compare, update, checkpoint, commit."""
-        with translating(), self._db.client.start_session(causal_consistency=False) as session:
-            # Leaving the block by an exception aborts the transaction.
-            with session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority"), ReadPreference.PRIMARY):
-                left_out = self._left_out(writes, session)
-                self.interrupt("documents.write_same.compared")
-                written = [index for index in range(len(writes)) if index not in left_out]
-                self._update(writes, written, session)
-                if must_leave is not None:
-                    self._check_left(writes, written, must_leave, session)
-                self._store.checkpoint(partition, checkpoint(left_out), session=session)
-                self.interrupt("documents.write_same.before-commit")
-                _commit(session)
+        with (
+            translating(),
+            self._db.client.start_session(causal_consistency=False) as session,
+            # Leaving this block by an exception aborts the transaction.
+            session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority"), ReadPreference.PRIMARY),
+        ):
+            left_out = self._left_out(writes, session)
+            self.interrupt("documents.write_same.compared")
+            written = [index for index in range(len(writes)) if index not in left_out]
+            self._update(writes, written, session)
+            if must_leave is not None:
+                self._check_left(writes, written, must_leave, session)
+            self._store.checkpoint(partition, checkpoint(left_out), session=session)
+            self.interrupt("documents.write_same.before-commit")
+            _commit(session)
         self.interrupt("documents.write_same.committed")
         return left_out
 

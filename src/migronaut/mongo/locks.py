@@ -59,7 +59,7 @@ class MongoLocks:
             projection={"nonce": 1},
             return_document=ReturnDocument.AFTER,
         )
-        return nonce if doc.get("nonce") == nonce else None
+        return nonce if doc is not None and doc.get("nonce") == nonce else None
 
     @translating()
     def renew(self, name: str, nonce: str) -> bool:
@@ -88,11 +88,13 @@ class MongoLocks:
 def _holder(doc: Mapping[str, Any]) -> Holder:
     locked_at, ttl, pid = doc.get("locked_at"), doc.get("ttl"), doc.get("pid")
     since = doc.get("since")
-    limited = isinstance(locked_at, datetime) and isinstance(ttl, int | float)
+    expires_at = None
+    if isinstance(locked_at, datetime) and isinstance(ttl, int | float):
+        expires_at = locked_at + timedelta(seconds=ttl)
     return Holder(
         owner=str(doc.get("owner", "unknown")),
         host=str(doc.get("host", "unknown")),
         pid=pid if isinstance(pid, int) else 0,
         since=since if isinstance(since, datetime) else None,
-        expires_at=locked_at + timedelta(seconds=ttl) if limited else None,
+        expires_at=expires_at,
     )

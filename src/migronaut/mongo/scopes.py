@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
+from math import isnan
 from typing import Any
 
 from bson.decimal128 import Decimal128
@@ -41,7 +43,8 @@ def scope_filter(scope: Scope, after: Cursor | None) -> dict[str, Any]:
 def _above(value: Any) -> dict[str, Any]:
     # NaN sorts before all numbers, but no range operator says so.
     number = value.to_decimal() if isinstance(value, Decimal128) else value
-    return {"$gt": value} if number == number else {"$gte": float("-inf")}
+    nowhere = isinstance(number, float | Decimal) and isnan(number)
+    return {"$gte": float("-inf")} if nowhere else {"$gt": value}
 
 
 def all_of(*filters: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from migronaut.mongo.connection import translating
 from migronaut.mongo.records import StoreRecords
 from migronaut.versioning import CODEC
 
+_LONG_AGO = datetime(1970, 1, 1)  # noqa: DTZ001 - the server's times are naive UTC
+
 
 class States(StoreRecords):
     """One document a migration, its ``_id`` is the name; every write is a compare-and-set on the revision."""
@@ -89,7 +91,7 @@ class Clocks(StoreRecords):
         """True for one caller per ``interval`` seconds in the whole cluster."""
         nonce = uuid4().hex
         # The distance, not the age: a server clock that once stood far in the future must not stop the beat.
-        distance = {"$abs": {"$subtract": ["$$NOW", {"$ifNull": ["$at", datetime.min]}]}}
+        distance = {"$abs": {"$subtract": ["$$NOW", {"$ifNull": ["$at", _LONG_AGO]}]}}
         due = {"$gte": [distance, interval * 1000]}
         try:
             doc = self._clocks.find_one_and_update(
@@ -100,7 +102,7 @@ class Clocks(StoreRecords):
             )
         except DuplicateKeyError:
             return False
-        return bool(doc["by"] == nonce)
+        return doc is not None and bool(doc["by"] == nonce)
 
     @translating()
     def last_tick(self, clock: str) -> datetime | None:

@@ -44,6 +44,9 @@ def _unchanged(ticket: Ticket) -> dict[str, Any]:
     return _hint_of(ticket) | {"status": ticket.status, "sends": ticket.sends, "due": ticket.due}
 
 
+_REPLACED = datetime(1970, 1, 1)  # noqa: DTZ001 - the server puts its own time in its place
+
+
 class MongoTickets:
     """The rights to be woken, in ``<background_collection>_tickets``.
 
@@ -78,7 +81,7 @@ class MongoTickets:
             run=run,
             seq=0,
             status=TicketStatus.WAITING,
-            due=datetime.min,
+            due=_REPLACED,
         )
         opened = {"$mergeObjects": [{"$literal": to_document(fresh)}, {"due": "$$NOW"}]}
         missing = {"$eq": [{"$type": "$run"}, "missing"]}
@@ -88,7 +91,7 @@ class MongoTickets:
             upsert=True,
             return_document=ReturnDocument.AFTER,
         )
-        ticket = ticket_from(doc)
+        ticket = ticket_from(doc or {})  # an upsert always answers with a document
         return ticket, ticket.run == run
 
     @translating()

@@ -75,7 +75,7 @@ def transform_one_by_one(function: Callable[..., object]) -> Transform:
     def slot(document: Document, context: Context) -> object:
         try:
             return function(document, context) if with_context else function(document)
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises belongs to its document
+        except Exception as error:
             return error
 
     return Transform(lambda documents, context: [slot(document, context) for document in documents])

@@ -49,7 +49,7 @@ class MemoryCatalog:
     def find(self, name: str) -> Source | None:
         """One migration; its checksum is always the same."""
         background = self._migrations.get(name)
-        return background and Source(name=name, checksum="memory", background=background)
+        return None if background is None else Source(name=name, checksum="memory", background=background)
 
 
 @frozen(kw_only=True)

@@ -1,0 +1,5 @@
+"""``python -m migronaut``."""
+
+from migronaut.cli import main
+
+main()

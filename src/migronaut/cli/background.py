@@ -1,0 +1,186 @@
+"""``background``: run, look at, verify; the controls are in ``controls``."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from migronaut.background import BackgroundMigrations
+from migronaut.cli import display, words
+from migronaut.cli.controls import CONTROLS
+from migronaut.cli.hints import enqueue, heal
+from migronaut.cli.session import Session, pass_session
+from migronaut.cli.signals import stopping
+from migronaut.core.progress import Rate
+from migronaut.core.state import TERMINAL
+from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.stopping import StopEvent
+from migronaut.errors import BackgroundFailedError, DriftFoundError, RunAbortedError
+
+_LOOK = 0.5
+_WATCH = 1.0
+
+
+@click.group()
+def background() -> None:
+    """Background migrations: rewrite documents beside the running application.
+
+    NAME is a file name, with or without .py, or any part of it that means one migration.
+    """
+
+
+for command in (*CONTROLS, enqueue, heal):
+    background.add_command(command)
+
+
+class Looker:
+    """Looks at migrations again and again, and knows their pace."""
+
+    def __init__(self, migrations: BackgroundMigrations, names: Sequence[str]) -> None:
+        self._migrations = migrations
+        self._rates: dict[str, Rate] = {}
+        self.names = names
+
+    def look(self) -> tuple[BackgroundStatus, ...]:
+        """All of them as they are now."""
+        return tuple(self._one(name) for name in self.names)
+
+    def _one(self, name: str) -> BackgroundStatus:
+        before = self._rates.get(name)
+        status = self._migrations.status(name, rate=before.per_second if before else None)
+        now, done = time.monotonic(), status.progress.done
+        self._rates[name] = before.observe(done, now) if before else Rate(done=done, at=now)
+        return status
+
+
+@background.command()
+@click.argument("name", required=False)
+@click.option("--watch", is_flag=True, help="Look again every second until it has ended.")
+@pass_session
+def status(session: Session, name: str | None, *, watch: bool) -> None:
+    """Show one migration, or all of them: how far, how fast, who works, what failed."""
+    migrations = session.migrator.background
+    names = (session.registered(name),) if name else migrations.names()
+    looker = Looker(migrations, names)
+    if watch and names:
+        _watch(session, looker)
+    found = looker.look()
+    if not found:
+        session.say("No background migration is registered; `migronaut up` registers pending ones.")
+    elif name:
+        session.console.print(display.details(found[0]))
+    else:
+        session.console.print(display.table(found))
+    session.answer({"background": found})
+
+
+def _watch(session: Session, looker: Looker) -> None:
+    with stopping(session.say) as stop, display.LiveProgress(session.console) as live:
+        found = looker.look()
+        while not stop.is_set() and any(each.status not in TERMINAL for each in found):
+            live.update(*found)
+            stop.wait(_WATCH)
+            found = looker.look()
+
+
+@background.command()
+@click.argument("names", nargs=-1)
+@click.option("--concurrency", type=click.IntRange(1, 64), default=1, show_default=True, help="Lanes of this process.")
+@pass_session
+def run(session: Session, names: tuple[str, ...], concurrency: int) -> None:
+    """Work migrations to their end here and now: those named, or all active ones.
+
+    Any number of processes may do this at once, beside workers of a queue. Ctrl-C stops at the next
+    batch; run it again to go on.
+    """
+    migrations = session.migrator.background
+    chosen = tuple(session.registered(name) for name in names) or migrations.active()
+    if not chosen:
+        session.say("No background migration has work to do.")
+        session.answer({"background": []})
+        return
+    began = time.monotonic()
+    looker = Looker(migrations, chosen)
+    before = {each.name: each.totals.migrated for each in looker.look()}
+    with stopping(session.say) as stop:
+        _work(session, looker, migrations, concurrency, stop)
+    found = looker.look()
+    for each in found:
+        _ended(session, each, each.totals.migrated - before[each.name], time.monotonic() - began)
+    _judge(found, stop)
+    session.answer({"background": found})
+
+
+def _work(
+    session: Session, looker: Looker, migrations: BackgroundMigrations, concurrency: int, stop: StopEvent
+) -> None:
+    """Work in a thread, draw in this one."""
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            migrations.run(looker.names, concurrency=concurrency, stop=stop)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work, name="migronaut-run")
+    with display.LiveProgress(session.console) as live:
+        thread.start()
+        while thread.is_alive():
+            live.update(*looker.look())
+            thread.join(_LOOK)
+        live.update(*looker.look())
+    if raised:
+        raise raised[0]
+
+
+def _ended(session: Session, status: BackgroundStatus, migrated: int, seconds: float) -> None:
+    pace = f"{words.number(round(migrated / seconds))} docs/s" if seconds else ""
+    session.say(
+        f"{status.name}: {status.status}, {words.number(migrated)} documents were migrated meanwhile "
+        f"in {words.duration(seconds)} ({pace})"
+    )
+    if status.left_out:
+        session.say(f"  {words.number(status.left_out)} left out; `migronaut background status {status.name}` says why")
+
+
+def _judge(found: Sequence[BackgroundStatus], stop: StopEvent) -> None:
+    results = [{"name": each.name, "outcome": each.status} for each in found]
+    broken = [each for each in found if each.status == "failed"]
+    if broken:
+        raise BackgroundFailedError(
+            f"{broken[0].name} failed: {broken[0].last_error}. Mend it, then run "
+            f"`migronaut background retry {broken[0].name}` and this again.",
+            results=results,
+        )
+    if stop.is_set():
+        raise RunAbortedError("Stopped on request; nothing is lost, run it again to go on.", results=results)
+
+
+@background.command()
+@pass_session
+def verify(session: Session) -> None:
+    """Look for documents of the old shape in collections whose migration completed."""
+    found = session.migrator.background.verify()
+    for name in found.checked:
+        session.say(f"{name}: {_verdict(name, found.drift)}")
+    for name, reason in found.skipped:
+        session.say(f"{name}: not looked at, {reason}")
+    if not found.checked and not found.skipped:
+        session.say("No completed background migration is there to verify.")
+    if found.drift:
+        names = ", ".join(each.migration for each in found.drift)
+        next_step = "it was reopened" if found.drift[0].reopened else "`migronaut background retry` runs it again"
+        raise DriftFoundError(
+            f"Documents of the old shape exist again ({names}): {next_step}. Is an old release still writing?",
+            results=[words.plain(each) for each in found.drift],
+        )
+    session.answer(found)
+
+
+def _verdict(name: str, drift: Sequence[Any]) -> str:
+    return "old-shape documents exist" if any(each.migration == name for each in drift) else "clean"

@@ -1,0 +1,119 @@
+"""The buttons: pause, resume, cancel, retry, repin, unlock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from migronaut.cli.session import Session, pass_session, whoami
+from migronaut.engine.controls import Controlled
+
+Function = Callable[..., Any]
+
+
+def _asked(function: Function) -> Function:
+    """Who asks and why, for the history."""
+    function = click.option("--reason", default=None, help="Why; kept in the history.")(function)
+    function = click.option("--by", default=None, help="Who asks; kept in the history. Default: user@host.")(function)
+    return click.argument("name")(function)
+
+
+_wait = click.option("--wait", is_flag=True, help="Until no lane works any more, two minutes at most.")
+_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def _request(by: str | None, reason: str | None) -> dict[str, str | None]:
+    return {"requested_by": by or whoami(), "reason": reason}
+
+
+def _tell(session: Session, done: Controlled, what: str, next_step: str | None = None) -> None:
+    state = done.state
+    if done.changed:
+        session.say(f"{state.name}: {what}; it is {state.status} now.")
+    else:
+        session.say(f"{state.name}: nothing to change, it is {state.status}.")
+    if not done.stopped:
+        session.say("  lanes are still at work; `migronaut background status` shows them")
+    if next_step and done.changed:
+        session.say(f"next: {next_step}")
+    answer = {"name": state.name, "status": state.status, "changed": done.changed, "stopped": done.stopped}
+    session.answer(answer | {"lanes": done.lanes})
+
+
+@click.command()
+@_asked
+@_wait
+@pass_session
+def pause(session: Session, name: str, by: str | None, reason: str | None, *, wait: bool) -> None:
+    """Stop the lanes at their next batch; nothing is lost."""
+    name = session.registered(name)
+    done = session.migrator.background.pause(name, wait=wait, **_request(by, reason))
+    _tell(session, done, "paused", f"`migronaut background resume {name}` goes on")
+
+
+@click.command()
+@_asked
+@pass_session
+def resume(session: Session, name: str, by: str | None, reason: str | None) -> None:
+    """Go on with a paused migration."""
+    name = session.registered(name)
+    done = session.migrator.background.resume(name, **_request(by, reason))
+    _tell(session, done, "resumed", "workers go on within half a minute, `migronaut background enqueue` wakes them now")
+
+
+@click.command()
+@_asked
+@_wait
+@_yes
+@pass_session
+def cancel(session: Session, name: str, by: str | None, reason: str | None, *, wait: bool, yes: bool) -> None:
+    """End a migration where it is; what was migrated stays migrated."""
+    name = session.registered(name)
+    session.confirm(f"Cancel {name}?", yes=yes)
+    done = session.migrator.background.cancel(name, wait=wait, **_request(by, reason))
+    _tell(session, done, "cancelled", f"`migronaut background retry {name}` takes it up again")
+
+
+@click.command()
+@_asked
+@click.option("--from-start", is_flag=True, help="Plan again from the first pass, with empty totals.")
+@click.option("--repin", is_flag=True, help="Use the file as it is on disk now.")
+@_yes
+@pass_session
+def retry(
+    session: Session, name: str, by: str | None, reason: str | None, *, from_start: bool, repin: bool, yes: bool
+) -> None:
+    """Try again what failed, was cancelled, or completed with documents left out."""
+    name = session.registered(name)
+    if from_start:
+        session.confirm(f"Start {name} again from its first pass?", yes=yes)
+    request = _request(by, reason)
+    done = session.migrator.background.retry(name, from_start=from_start, repin=repin, **request)
+    _tell(session, done, "will be tried again", "`migronaut background run`, or let the workers do it")
+
+
+@click.command()
+@_asked
+@pass_session
+def repin(session: Session, name: str, by: str | None, reason: str | None) -> None:
+    """Make the file as it is on disk the registered one."""
+    name = session.registered(name)
+    done = session.migrator.background.repin(name, **_request(by, reason))
+    _tell(session, done, "the file on disk is the registered one")
+
+
+@click.command()
+@click.argument("name")
+@_yes
+@pass_session
+def unlock(session: Session, name: str, *, yes: bool) -> None:
+    """Take the leases of lanes that hang; whoever holds one is fenced off at its next write."""
+    name = session.registered(name)
+    session.confirm(f"Take the leases of all lanes of {name}?", yes=yes)
+    done = session.migrator.background.unlock(name)
+    _tell(session, done, f"{done.lanes} lease(s) taken")
+
+
+CONTROLS = (pause, resume, cancel, retry, repin, unlock)

@@ -1,0 +1,174 @@
+"""What an operator sees of background migrations: panels, tables, and the live view."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from migronaut.cli import words
+from migronaut.engine.status import BackgroundStatus
+
+_COLOURS = {
+    "blocked": "yellow",
+    "pending": "cyan",
+    "running": "blue",
+    "paused": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "magenta",
+}
+_BUTTONS = {
+    "blocked": ("pause", "cancel"),
+    "pending": ("run", "enqueue", "pause", "cancel"),
+    "running": ("run", "pause", "cancel", "unlock"),
+    "paused": ("resume", "cancel"),
+    "completed": ("verify", "retry"),
+    "failed": ("retry", "retry --repin"),
+    "cancelled": ("retry",),
+}
+_LAST_ACTIONS = 5
+_LINE_EVERY = 10.0
+
+
+def panel(status: BackgroundStatus) -> RenderableType:
+    """The short view of one migration: bar, how far, how fast, who works."""
+    colour = _COLOURS[status.status]
+    progress = status.progress
+    bar = ProgressBar(total=100, completed=progress.percent, width=None, complete_style=colour, finished_style=colour)
+    rows = Table.grid(padding=(0, 2))
+    rows.add_row(
+        Text(f"{progress.percent:5.1f} %", style="bold"),
+        words.amount(progress),
+        words.pace(progress),
+        Text(words.time_left(progress), style="dim"),
+    )
+    parts: list[RenderableType] = [bar, rows]
+    if status.leases:
+        parts.append(_lanes(status))
+    title = Text.assemble((status.name, "bold"), "  ", (status.status, colour), f"  pass {status.pass_number}")
+    return Panel(Group(*parts), title=title, title_align="left", subtitle=_subtitle(status), subtitle_align="left")
+
+
+def _subtitle(status: BackgroundStatus) -> Text:
+    totals = status.totals
+    facts = [f"{words.number(totals.migrated)} migrated"]
+    facts += [f"{words.number(totals.retried)} tried again"] if totals.retried else []
+    facts += [f"{words.number(totals.reclaims)} lanes lost"] if totals.reclaims else []
+    facts += [f"{words.number(status.left_out)} left out"] if status.left_out else []
+    return Text(", ".join(facts), style="dim")
+
+
+def _lanes(status: BackgroundStatus) -> RenderableType:
+    lanes = Text("lanes  ", style="dim")
+    for lease in sorted(status.leases, key=lambda each: each.slot):
+        lanes.append(f"#{lease.slot}", style="bold")
+        lanes.append(f" pid {lease.pid}  ", style="dim")
+    lanes.append(f"({len(status.leases)} of {status.max_parallel})", style="dim")
+    return lanes
+
+
+def details(status: BackgroundStatus) -> RenderableType:
+    """The whole operator's view of one migration."""
+    parts: list[RenderableType] = [panel(status), _facts(status)]
+    if status.errors:
+        errors = Table("when", "kind", "what", title="documents that failed (latest)", title_justify="left", box=None)
+        for error in status.errors:
+            errors.add_row(f"{error.at:%Y-%m-%d %H:%M:%S}", error.kind, Text(error.message))
+        parts.append(errors)
+    history = Table("when", "action", "now", "by", "why", title="history (latest)", title_justify="left", box=None)
+    for entry in status.history[-_LAST_ACTIONS:]:
+        when = f"{entry.at:%Y-%m-%d %H:%M:%S}"
+        history.add_row(when, str(entry.action), str(entry.to_status), Text(entry.by or ""), Text(entry.reason or ""))
+    parts.append(history)
+    buttons = ", ".join(f"background {word}" for word in _BUTTONS[status.status])
+    parts.append(Text(f"now possible: {buttons}", style="dim"))
+    return Group(*parts)
+
+
+def _facts(status: BackgroundStatus) -> RenderableType:
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("description", Text(status.description or "-"))
+    facts.add_row("collection", f"{status.collection} ({status.direction})")
+    if status.partitions:
+        counts = ", ".join(f"{count} {name}" for name, count in status.partitions.items() if count)
+        facts.add_row("partitions", f"{counts or 'none'} (plan {status.generation}: {status.plan_method})")
+    if status.degraded:
+        facts.add_row("plan is coarse", status.degraded)
+    for lease in status.leases:
+        facts.add_row(f"lane {lease.slot}", Text(f"{lease.owner} pid {lease.pid} on {lease.host}"))
+    if status.waits_for:
+        facts.add_row("waits for", ", ".join(status.waits_for))
+    totals = status.totals
+    facts.add_row(
+        "documents",
+        f"{words.number(totals.migrated)} migrated, {words.number(totals.skipped)} skipped, "
+        f"{words.number(totals.conflicts)} in conflict, {words.number(totals.failed)} failed",
+    )
+    facts.add_row("left out", words.number(status.left_out))
+    if status.last_error:
+        facts.add_row(Text("last error", style="red"), Text(status.last_error))
+    return facts
+
+
+def table(statuses: Sequence[BackgroundStatus]) -> RenderableType:
+    """All migrations, a line each."""
+    rows = Table("migration", "status", "", "documents", "pace", "left out", box=None, pad_edge=False)
+    for status in statuses:
+        colour = _COLOURS[status.status]
+        bar = ProgressBar(total=100, completed=status.progress.percent, width=12, complete_style=colour)
+        left_out = words.number(status.left_out) if status.left_out else ""
+        name, state = Text(status.name), Text(status.status, style=colour)
+        rows.add_row(name, state, bar, words.amount(status.progress), words.pace(status.progress), left_out)
+    return rows
+
+
+def line(status: BackgroundStatus) -> str:
+    """One migration on one line, for logs."""
+    progress = status.progress
+    known = [f"{progress.percent:.1f} %", words.amount(progress), words.pace(progress), words.time_left(progress)]
+    lanes = f"{len(status.leases)} lanes" if status.leases else ""
+    return f"{status.name}: {status.status}, " + ", ".join(each for each in [*known, lanes] if each)
+
+
+class LiveProgress:
+    """Shows work as it goes on: redrawn on a terminal, a line every ten seconds elsewhere.
+
+    Args:
+        console: Where to.
+        every: Seconds between two lines where there is no terminal.
+    """
+
+    def __init__(self, console: Console, *, every: float = _LINE_EVERY) -> None:
+        self._console = console
+        self._every = every
+        self._live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal else None
+        self._next_line = time.monotonic() + every
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, *statuses: BackgroundStatus) -> None:
+        """Show these migrations as they are now."""
+        if self._live is not None:
+            self._live.update(Group(*(panel(status) for status in statuses)), refresh=True)
+        elif time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + self._every
+            for status in statuses:
+                self._console.print(line(status), markup=False, highlight=False, soft_wrap=True)

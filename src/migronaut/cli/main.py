@@ -1,0 +1,107 @@
+"""The entry: global options, and how every error ends: one sentence, its exit code, no traceback."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import click
+
+from migronaut import __version__
+from migronaut.cli.background import background
+from migronaut.cli.demo import demo
+from migronaut.cli.line import create, init, up
+from migronaut.cli.session import GlobalOptions, Session
+from migronaut.cli.words import plain
+from migronaut.cli.worker import worker
+from migronaut.core.ports import PortError
+from migronaut.errors import ConnectionFailedError, MigronautError, UsageError, redact
+
+_EPILOG = """
+\b
+A first migration:
+  migronaut init
+  migronaut create "orders shipping" --background
+  migronaut up
+  migronaut background run
+
+\b
+Settings come from flags, MIGRONAUT_* variables, .env, migronaut.toml, [tool.migronaut] in
+pyproject.toml or migronaut_config.py, in this order. Try `migronaut demo` without any.
+"""
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="migronaut")
+@click.option("--uri", help="MongoDB, e.g. mongodb://localhost:27017/?replicaSet=rs0 (MIGRONAUT_URI).")
+@click.option("--db", help="The database (MIGRONAUT_DB).")
+@click.option("--dir", "migrations_dir", help="Where the migration files are; default: migrations.")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="A configuration file, .toml or .py.")
+@click.option("--env-file", type=click.Path(path_type=Path), help="Read instead of .env.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output; never asks.")
+@click.option("--verbose", is_flag=True, help="Tracebacks for errors.")
+@click.option("--quiet", is_flag=True, help="Only errors.")
+@click.option("--no-color", is_flag=True, help="Plain text.")
+@click.pass_context
+def cli(context: click.Context, /, uri: str | None, db: str | None, migrations_dir: str | None, **options: Any) -> None:
+    """Change the documents of a live MongoDB without stopping the application."""
+    flags = {"uri": uri, "db": db, "migrations_dir": migrations_dir}
+    given = {name: value for name, value in flags.items() if value is not None}
+    session = Session(GlobalOptions(flags=given, **options))
+    context.obj = session
+    context.call_on_close(session.close)
+
+
+for command in (init, create, up, background, worker, demo):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    arguments = sys.argv[1:]
+    try:
+        code = cli.main(arguments, standalone_mode=False)
+    except Exception as error:
+        sys.exit(_failed(error, arguments))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _failed(error: Exception, arguments: list[str]) -> int:
+    """Say what went wrong, for people or machines; the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    shown = _for_users(error)
+    if "--verbose" in arguments:
+        click.echo(redact_lines("".join(traceback.format_exception(error))), err=True)
+    if "--json" in arguments:
+        context = dict(shown.context)
+        results = context.pop("results", [])
+        failure = {"code": shown.code, "message": shown.message, "context": context}
+        click.echo(json.dumps(plain({"error": failure, "results": results}), ensure_ascii=False, indent=2))
+    else:
+        for row in shown.context.get("results", ()):
+            click.echo(f"{row['name']}: {row['outcome']}", err=True)
+        click.echo(f"error: {shown.message}", err=True)
+    return shown.exit_code
+
+
+def _for_users(error: Exception) -> MigronautError:
+    if isinstance(error, MigronautError):
+        return error
+    if isinstance(error, click.ClickException):
+        return UsageError(error.format_message())
+    if isinstance(error, click.Abort):
+        return UsageError("Nothing was done.")
+    if isinstance(error, PortError):
+        return ConnectionFailedError(f"MongoDB did not answer or refused ({redact(error)}); try again when it does.")
+    return MigronautError(
+        f"Something unexpected went wrong ({type(error).__name__}: {redact(error)}); --verbose shows where."
+    )
+
+
+def redact_lines(text: str) -> str:
+    """A traceback without secrets, line by line."""
+    return "\n".join(" " * (len(line) - len(line.lstrip())) + redact(line) for line in text.splitlines())

@@ -1,0 +1,130 @@
+"""One call of the command line: its options, its configuration, and where its answers go."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import click
+from attrs import evolve, frozen
+from rich.console import Console
+
+from migronaut.cli.words import plain
+from migronaut.config import Config, read_environment, resolve
+from migronaut.errors import NotRegisteredError, UsageError
+from migronaut.migrator import Migrator
+
+
+@frozen(kw_only=True)
+class GlobalOptions:
+    """What stands before the command."""
+
+    flags: Mapping[str, Any]
+    config_file: Path | None
+    env_file: Path | None
+    as_json: bool
+    quiet: bool
+    verbose: bool
+    no_color: bool
+
+
+class Session:
+    """Options, configuration and output of one call. With ``--json`` people's text goes to standard error."""
+
+    def __init__(self, options: GlobalOptions) -> None:
+        self.options = options
+        colour: dict[str, Any] = {"no_color": True} if options.no_color else {}
+        self.console = Console(stderr=options.as_json, quiet=options.quiet, highlight=False, **colour)
+
+    @cached_property
+    def config(self) -> Config:
+        """The resolved configuration."""
+        options = self.options
+        return resolve(
+            flags=options.flags,
+            env=dict(os.environ),
+            cwd=Path.cwd(),
+            config_file=options.config_file,
+            env_file=options.env_file,
+        )
+
+    @cached_property
+    def environment(self) -> Mapping[str, str]:
+        """The environment with ``.env`` filled in, for the variables of the queues."""
+        return read_environment(dict(os.environ), cwd=Path.cwd(), env_file=self.options.env_file)
+
+    @cached_property
+    def migrator(self) -> Migrator:
+        """The migrator of this call."""
+        return Migrator(self.config)
+
+    def with_flags(self, flags: Mapping[str, Any]) -> Session:
+        """The same call with other flags."""
+        return Session(evolve(self.options, flags=flags))
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if "migrator" in self.__dict__:
+            self.migrator.close()
+
+    def say(self, text: str) -> None:
+        """One line for people."""
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def answer(self, value: Any) -> None:
+        """The one JSON document of a ``--json`` call; nothing otherwise."""
+        if self.options.as_json:
+            click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before something that cannot be undone.
+
+        Raises:
+            UsageError: Nobody can be asked, and ``--yes`` was not given.
+            click.Abort: The answer was no.
+        """
+        if yes:
+            return
+        if self.options.as_json or not os.isatty(0):
+            raise UsageError("This cannot be undone and there is nobody to ask: add --yes to do it.")
+        click.confirm(question, abort=True, err=True)
+
+    def registered(self, given: str) -> str:
+        """The one registered background migration that a name, or a part of one, means.
+
+        Raises:
+            NotRegisteredError, UsageError: None, or several.
+        """
+        names = self.migrator.background.names()
+        if given in names:
+            return given
+        if f"{given}.py" in names:
+            return f"{given}.py"
+        found = [name for name in names if given in name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{given!r} means several migrations ({', '.join(found[:5])}); give more of the name.")
+        raise NotRegisteredError(
+            f"No background migration {given!r} is registered in this database; `migronaut background status` lists "
+            "them, `migronaut up` registers pending ones.",
+            migration=given,
+        )
+
+
+def whoami() -> str:
+    """Who asks, unless ``--by`` says otherwise."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+pass_session = click.make_pass_decorator(Session)

@@ -1,0 +1,33 @@
+"""The first signal stops cleanly, the second one kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from migronaut.engine.stopping import StopEvent
+
+
+@contextmanager
+def stopping(say: Callable[[str], None]) -> Iterator[StopEvent]:
+    """A stop that SIGINT and SIGTERM set; outside the block signals do what they did before."""
+    stop = StopEvent()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        stop.set(signal.Signals(number).name)
+        say("Stopping after the current step; a second signal kills.")
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

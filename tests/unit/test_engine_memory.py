@@ -1,0 +1,107 @@
+"""The engine on the memory ports: interleavings and refusals that are forced at a point, without a server or a wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine_kit import assert_migrated_once, at, old, orders
+from migronaut.core.state import Status
+from migronaut.testing import FakeClock, MemoryCollection, MemoryEngine, MemoryServer
+
+NAME = "a.py"
+VICTIM = 2
+Victim = Callable[[MemoryCollection], object]
+
+
+def memory(*, count: int = 5, transactions: bool = True, **settings: Any) -> MemoryEngine:
+    engine = MemoryEngine(
+        migrations={NAME: orders(**settings)}, server=MemoryServer(clock=FakeClock(), transactions=transactions)
+    )
+    engine.server.collection("orders").insert(*(old(number, rev=1) for number in range(count)))
+    engine.register(NAME)
+    return engine
+
+
+def documents(engine: MemoryEngine) -> dict[Any, dict[str, Any]]:
+    return {doc["_id"]: doc for doc in engine.server.collection("orders").find()}
+
+
+def update(collection: MemoryCollection) -> object:
+    return collection.update(VICTIM, {"$inc": {"hits": 1, "rev": 1}})
+
+
+def delete(collection: MemoryCollection) -> object:
+    return collection.delete(VICTIM)
+
+
+def replace_by_old(collection: MemoryCollection) -> object:
+    return collection.replace(VICTIM, old(VICTIM, hits=1, rev=7))
+
+
+@pytest.mark.parametrize("write", [update, replace_by_old, delete])
+@pytest.mark.parametrize(
+    "point", ["documents.read", "documents.write_same.compared", "documents.write_same.before-commit"]
+)
+def test_a_write_before_the_commit_is_kept(point: str, write: Victim) -> None:
+    engine = memory()
+    collection = engine.server.collection("orders")
+    engine.server.interrupt = at(point, lambda: write(collection))
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    found = documents(engine)
+    assert_migrated_once(found)
+    gone = write is delete
+    assert (len(found), status.totals.migrated, status.totals.skipped) == (5 - gone, 5 - gone, gone)
+    assert gone or found[VICTIM]["hits"] == 1
+    assert (status.totals.scanned, status.totals.retried) == (5, not gone)
+    assert status.totals.txn_retries == (point != "documents.read")
+
+
+@pytest.mark.parametrize("write", [update, replace_by_old, delete])
+@pytest.mark.parametrize("point", ["documents.read", "documents.write_guarded.written"])
+def test_with_the_revision_guard_a_write_that_bumps_is_kept(point: str, write: Victim) -> None:
+    engine = memory(transactions=False, revision_field="rev")
+    collection = engine.server.collection("orders")
+    engine.server.interrupt = at(point, lambda: write(collection))
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    found = documents(engine)
+    assert_migrated_once(found)
+    assert write is delete or found[VICTIM]["hits"] == 1
+
+
+def test_a_document_that_conflicts_with_every_transaction_is_stepped_over() -> None:
+    """The others of its batch are written in this pass, and it by the next one."""
+    engine = memory(count=8)
+    collection = engine.server.collection("orders")
+
+    def interrupt(point: str) -> None:
+        if point == "documents.write_same.compared" and engine.server.states[NAME].pass_number == 1:
+            # Written, and yet the same bytes as before.
+            collection.update(VICTIM, {"$inc": {"hits": 1}})
+            collection.update(VICTIM, {"$inc": {"hits": -1}})
+
+    engine.server.interrupt = interrupt
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    assert_migrated_once(documents(engine))
+    assert status.pass_number == 2
+    assert (status.totals.migrated, status.totals.conflicts, status.totals.scanned) == (8, 1, 9)
+
+
+def test_a_lane_that_lost_its_lease_writes_nothing_more() -> None:
+    """A lane that slept for an hour: its partition was reclaimed, its late transaction commits nothing."""
+    engine = memory(count=30)
+    store = engine.engine.ports.store
+
+    def take_away() -> None:
+        assert store.drop_leases(NAME) == 1
+
+    engine.server.interrupt = at("documents.write_same.compared", take_away, arrival=2)
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    assert_migrated_once(documents(engine))
+    assert (status.totals.migrated, status.totals.scanned) == (30, 30)
