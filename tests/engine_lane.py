@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pymongo.database import Database
 
 import migronaut
 from engine_kit import Rig, at, orders
-from migronaut.core.coordinator import Process
+from migronaut.core.coordinator import Done
 
 LEASE_TTL = 1.0
 TESTS = Path(__file__).parent
@@ -29,7 +30,7 @@ def start(
     *,
     point: str | None = None,
     arrival: int = 1,
-    lanes: int | None = None,
+    lanes: int = 1,
 ) -> subprocess.Popen[bytes]:
     """Start such a process.
 
@@ -37,7 +38,7 @@ def start(
         settings: Of the migration, beside those of ``orders()``.
         point: Where it dies by SIGKILL; it exits with 0 if it never comes there.
         arrival: At which arrival there.
-        lanes: Work like a runner with so many; None = batch after batch, each in a slice of its own.
+        lanes: How many threads work, batch after batch, each in a slice of its own.
     """
     order = {
         "uri": uri,
@@ -56,11 +57,15 @@ def start(
 def main(order: Mapping[str, Any]) -> None:
     with MongoClient[dict[str, Any]](order["uri"]) as client:
         rig = _rig(client[order["database"]], order)
-        if order["lanes"]:
-            rig.run(lanes=order["lanes"])
-            return
-        while isinstance(rig.coordinate(), Process):
-            rig.slice(length=0.001)
+        with ThreadPoolExecutor(order["lanes"]) as pool:
+            for lane in [pool.submit(_work, rig) for _ in range(order["lanes"])]:
+                lane.result()
+
+
+def _work(rig: Rig) -> None:
+    """Claim, one batch, release; so that claims of all lanes meet all the time."""
+    while not isinstance(rig.coordinate(), Done):
+        rig.slice(length=0.001)
 
 
 def _rig(db: Database[Any], order: Mapping[str, Any]) -> Rig:

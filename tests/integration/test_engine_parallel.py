@@ -13,8 +13,8 @@ from engine_kit import LANES, Rig, assert_migrated_once, old, orders
 from engine_lane import start
 from migronaut.core.state import Status
 
-SETTINGS = {"batch_size": 20, "max_parallel": 4, "pause": 0.02, "slice_length": 1}
-DOCUMENTS = 3000
+SETTINGS = {"batch_size": 20, "max_parallel": 4}
+DOCUMENTS = 2000
 
 
 def held(db: Database[Any]) -> list[dict[str, Any]]:

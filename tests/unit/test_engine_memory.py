@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from engine_kit import assert_migrated_once, at, old, orders
+from migronaut.core.ports import Owner, Partition
 from migronaut.core.state import Status
+from migronaut.engine.work import current_pass
 from migronaut.testing import FakeClock, MemoryCollection, MemoryEngine, MemoryServer
 
 NAME = "a.py"
@@ -105,3 +107,28 @@ def test_a_lane_that_lost_its_lease_writes_nothing_more() -> None:
     assert status.status == Status.COMPLETED
     assert_migrated_once(documents(engine))
     assert (status.totals.migrated, status.totals.scanned) == (30, 30)
+
+
+def test_a_lane_that_finds_all_slots_taken_does_not_sleep_on_them() -> None:
+    """It may only have been a moment late; the lease of the other lasts a minute, its work may not."""
+    engine = memory(count=30)
+    server, store = engine.server, engine.engine.ports.store
+    taken: list[Partition] = []
+
+    def interrupt(point: str) -> None:
+        server.interrupt = None
+        if point == "store.claim":
+            other = Owner(name="other", host="there", pid=2)
+            claim = store.claim(current_pass(server.states[NAME]), owner=other, slots=1, ttl=60)
+            assert isinstance(claim, Partition)
+            taken.append(claim)
+        elif point == "locks.acquire" and taken:
+            assert store.release(taken.pop())
+            return
+        server.interrupt = interrupt
+
+    server.interrupt = interrupt
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    assert status.totals.migrated == 30
+    assert engine.clock.monotonic() < 5

@@ -25,7 +25,7 @@ _LOOK = 0.5
 _WATCH = 1.0
 
 
-@click.group()
+@click.group(short_help="Look at, run and control background migrations.")
 def background() -> None:
     """Background migrations: rewrite documents beside the running application.
 
@@ -57,7 +57,7 @@ class Looker:
         return status
 
 
-@background.command()
+@background.command(short_help="How far, how fast, who works, what failed.")
 @click.argument("name", required=False)
 @click.option("--watch", is_flag=True, help="Look again every second until it has ended.")
 @pass_session
@@ -87,7 +87,7 @@ def _watch(session: Session, looker: Looker) -> None:
             found = looker.look()
 
 
-@background.command()
+@background.command(short_help="Work migrations to their end here and now.")
 @click.argument("names", nargs=-1)
 @click.option("--concurrency", type=click.IntRange(1, 64), default=1, show_default=True, help="Lanes of this process.")
 @pass_session
@@ -161,7 +161,7 @@ def _judge(found: Sequence[BackgroundStatus], stop: StopEvent) -> None:
         raise RunAbortedError("Stopped on request; nothing is lost, run it again to go on.", results=results)
 
 
-@background.command()
+@background.command(short_help="Look for documents of the old shape.")
 @pass_session
 def verify(session: Session) -> None:
     """Look for documents of the old shape in collections whose migration completed."""

@@ -76,7 +76,7 @@ def cancel(session: Session, name: str, by: str | None, reason: str | None, *, w
     _tell(session, done, "cancelled", f"`migronaut background retry {name}` takes it up again")
 
 
-@click.command()
+@click.command(short_help="Try again what failed or was cancelled.")
 @_asked
 @click.option("--from-start", is_flag=True, help="Plan again from the first pass, with empty totals.")
 @click.option("--repin", is_flag=True, help="Use the file as it is on disk now.")
@@ -104,7 +104,7 @@ def repin(session: Session, name: str, by: str | None, reason: str | None) -> No
     _tell(session, done, "the file on disk is the registered one")
 
 
-@click.command()
+@click.command(short_help="Take the leases of lanes that hang.")
 @click.argument("name")
 @_yes
 @pass_session

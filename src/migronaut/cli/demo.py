@@ -8,7 +8,7 @@ from migronaut.cli.session import Session, pass_session
 from migronaut.demo import DEFAULT_DOCUMENTS, DemoOptions, QueueKind, run_demo
 
 
-@click.command()
+@click.command(short_help="See a migration at work, and a worker killed.")
 @click.option("--documents", default=DEFAULT_DOCUMENTS, show_default=True, help="Orders to seed and migrate.")
 @click.option(
     "--queue",

@@ -46,7 +46,7 @@ def init(session: Session) -> None:
     session.answer({"migrations_dir": str(directory), "config": str(settings)})
 
 
-@click.command()
+@click.command(short_help="Create a migration file from a template.")
 @click.argument("name")
 @click.option("--background", is_flag=True, help="One that rewrites documents beside the application.")
 @pass_session

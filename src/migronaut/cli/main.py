@@ -61,12 +61,21 @@ for command in (init, create, up, background, worker, demo):
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    arguments = sys.argv[1:]
+    arguments = _global_first(sys.argv[1:])
     try:
-        code = cli.main(arguments, standalone_mode=False)
+        code = cli.main(arguments, prog_name="migronaut", standalone_mode=False)
     except Exception as error:
         sys.exit(_failed(error, arguments))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+_ANYWHERE = ("--json", "--verbose", "--quiet", "--no-color")
+
+
+def _global_first(arguments: list[str]) -> list[str]:
+    """Global flags may also stand behind the command, where people type them."""
+    found = [flag for flag in _ANYWHERE if flag in arguments]
+    return [*found, *(argument for argument in arguments if argument not in found)]
 
 
 def _failed(error: Exception, arguments: list[str]) -> int:

@@ -59,7 +59,7 @@ def open_port(session: Session, queue: str, url: str | None) -> QueuePort[Any]:
         raise ConfigInvalidError(str(error)) from None
 
 
-@click.command()
+@click.command(short_help="Run workers of a queue.")
 @click.option("--queue", type=QUEUES, required=True, help="Which library's workers.")
 @click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
 @click.option("--threads", type=click.IntRange(1, 64), default=4, show_default=True, help="Lanes in each (Dramatiq).")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from migronaut.core.coordinator import Done, Process, Wait
-from migronaut.core.lane import Again, after_slice
+from migronaut.core.lane import Again, Outcome, after_slice
 from migronaut.core.ports import Owner, Stop
 from migronaut.core.state import Status
 from migronaut.engine.engine import Engine
@@ -54,7 +54,8 @@ def _work_lane(engine: Engine, name: str, *, owner: Owner, stop: Stop) -> None:
     while not stop.is_set():
         result = engine.run_slice(name, owner=owner, stop=stop, run=owner.name, attempt=failures)
         decision = after_slice(result, failures=failures, stopping=False)
-        if not isinstance(decision, Again):
+        # A lane without a slot would hold up its neighbours, and the end, for half a lease.
+        if not isinstance(decision, Again) or result.outcome is Outcome.BUSY:
             return
         failures = decision.failures
         engine.ports.clock.sleep(decision.delay, stop)

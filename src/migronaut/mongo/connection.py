@@ -21,7 +21,7 @@ from migronaut.versioning import CODEC
 Records = Collection[dict[str, Any]]
 """A collection of our own records."""
 
-CONNECT_TIMEOUT = 4.0
+CONNECT_TIMEOUT = 3.0
 
 _NOT_PERMITTED = 13
 _AUTHENTICATION_FAILED = frozenset({18, 8000})
@@ -39,7 +39,7 @@ def connect(uri: str, *, timeout: float = CONNECT_TIMEOUT) -> MongoClient[dict[s
 
     Args:
         uri: ``mongodb://…`` or ``mongodb+srv://…``.
-        timeout: Seconds until the server must have answered, at most 4.
+        timeout: Seconds until the server must have answered, at most 3.
 
     Raises:
         ConfigInvalidError: The URI cannot be read.
