@@ -112,7 +112,7 @@ class RqQueue:
     def _again(self, job: Job, hint: Hint, *, delay: float) -> Retry | None:
         with speaking(self._connection):
             if not _is_started(job):
-                pass
+                return None
             # Reassigned, not changed in place: RQ saves only what was assigned.
             job.kwargs = hint.body()
             job.description = _description(hint)

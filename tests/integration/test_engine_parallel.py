@@ -14,7 +14,7 @@ from engine_lane import start
 from migronaut.core.state import Status
 
 SETTINGS = {"batch_size": 20, "max_parallel": 4}
-DOCUMENTS = 2000
+DOCUMENTS = 1000
 
 
 def held(db: Database[Any]) -> list[dict[str, Any]]:

@@ -166,14 +166,14 @@ def test_what_is_no_json_does_not_stay_on_the_job(harness: RqHarness, recorder: 
     def answer(payload: dict[str, Any], job: Job) -> Directive:
         port.annotate(job, log="good")
         port.annotate(job, progress={"odd": object()})
-        return Finish(result="end")
+        return Finish(result="end") if payload["seq"] else _continue(lane_hint(0, 1))
 
     recorder.answer = answer
     port.enqueue([lane_hint(0)])
     harness.drain()
     job = _job(port, lane_hint(0))
     assert job.get_status() == JobStatus.FINISHED
-    assert job.meta == {"log": ["good"]}
+    assert job.meta == {"log": ["good", "good"]}
 
 
 def test_a_job_keeps_its_rows_when_it_continues(harness: RqHarness, recorder: Recorder, port: RqQueue) -> None:

@@ -149,7 +149,7 @@ def _ended(session: Session, status: BackgroundStatus, migrated: int, seconds: f
 
 
 def _judge(found: Sequence[BackgroundStatus], stop: StopEvent) -> None:
-    results = [{"name": each.name, "outcome": each.status} for each in found]
+    results = [_row(each.name, each.status) for each in found]
     broken = [each for each in found if each.status == "failed"]
     if broken:
         raise BackgroundFailedError(
@@ -159,6 +159,10 @@ def _judge(found: Sequence[BackgroundStatus], stop: StopEvent) -> None:
         )
     if stop.is_set():
         raise RunAbortedError("Stopped on request; nothing is lost, run it again to go on.", results=results)
+
+
+def _row(name: str, outcome: str) -> dict[str, str]:
+    return {"name": name, "outcome": outcome}
 
 
 @background.command(short_help="Look for documents of the old shape.")
@@ -177,7 +181,7 @@ def verify(session: Session) -> None:
         next_step = "it was reopened" if found.drift[0].reopened else "`migronaut background retry` runs it again"
         raise DriftFoundError(
             f"Documents of the old shape exist again ({names}): {next_step}. Is an old release still writing?",
-            results=[words.plain(each) for each in found.drift],
+            results=[_row(each.migration, "reopened" if each.reopened else "drift") for each in found.drift],
         )
     session.answer(found)
 

@@ -51,7 +51,9 @@ def panel(status: BackgroundStatus) -> RenderableType:
         words.pace(progress),
         Text(words.time_left(progress), style="dim"),
     )
-    parts: list[RenderableType] = [bar, rows]
+    whole_width = Table.grid(expand=True)
+    whole_width.add_row(bar)
+    parts: list[RenderableType] = [whole_width, rows]
     if status.leases:
         parts.append(_lanes(status))
     title = Text.assemble((status.name, "bold"), "  ", (status.status, colour), f"  pass {status.pass_number}")
@@ -98,9 +100,9 @@ def _facts(status: BackgroundStatus) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     facts.add_row("description", Text(status.description or "-"))
     facts.add_row("collection", f"{status.collection} ({status.direction})")
-    if status.partitions:
-        counts = ", ".join(f"{count} {name}" for name, count in status.partitions.items() if count)
-        facts.add_row("partitions", f"{counts or 'none'} (plan {status.generation}: {status.plan_method})")
+    counts = ", ".join(f"{count} {name}" for name, count in status.partitions.items() if count)
+    if counts:
+        facts.add_row("partitions", f"{counts} (plan {status.generation}, {status.plan_method})")
     if status.degraded:
         facts.add_row("plan is coarse", status.degraded)
     for lease in status.leases:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
-from migronaut.core.state import BackgroundState, Counters, Phase, Status
+from migronaut.core.state import SCHEMA, BackgroundState, Counters, Phase, Status
 from migronaut.core.tickets import MAX_DELAY
 
 MAX_LANE_RETRIES = 8
@@ -84,6 +84,8 @@ def control(state: BackgroundState | None, *, generation: int, plan: str) -> Out
     """What the operator or the coordinator decided meanwhile."""
     if state is None:
         return Outcome.CANCELLED
+    if state.schema > SCHEMA:
+        return Outcome.STALE
     if state.status in _ENDED:
         return _ENDED[state.status]
     current = state.plan.token if state.plan else None

@@ -21,7 +21,7 @@ FACTORY = "migronaut.demo.app:migrator"
 LEASE_TTL = 4.0
 
 _TTL = 6.0
-_GRACE = {TicketStatus.WORKING: 1.0, TicketStatus.WAITING: 5.0}
+_GRACE = {TicketStatus.WORKING: 1.0, TicketStatus.WAITING: 3.0}
 
 
 class ImpatientTickets(MongoTickets):
@@ -47,7 +47,7 @@ class ImpatientTickets(MongoTickets):
         return super().extend(ticket, ttl=min(ttl, _TTL))
 
     def overdue(self) -> tuple[Ticket, ...]:
-        """Tickets past due by a second (nobody works for it any more) or by five (its hint seems to be lost)."""
+        """Tickets past due by a second (nobody works for it any more) or by three (its hint seems to be lost)."""
         now = self._now()
         return tuple(ticket for ticket in self.of(NAME) if now - ticket.due > _grace(ticket))
 

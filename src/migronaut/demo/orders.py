@@ -18,9 +18,19 @@ _SEED = 20_260_101
 _BATCH = 2_000
 _OPENED = datetime(2026, 1, 1, 8, tzinfo=UTC)
 _NAMES = ("Ada Berg", "Ben Costa", "Chloé Dupont", "Dana Eklund", "Emre Falk", "Fatima Groß", "Goran Hill", "Hana Ito")
-_CITIES = (("10115", "Berlin", "DE"), ("1000-001", "Lisboa", "PT"), ("75001", "Paris", "FR"), ("111 29", "Stockholm", "SE"))
+_CITIES = (
+    ("10115", "Berlin", "DE"),
+    ("1000-001", "Lisboa", "PT"),
+    ("75001", "Paris", "FR"),
+    ("111 29", "Stockholm", "SE"),
+)
 _STREETS = ("Gartenstraße", "Rua do Sol", "Rue des Lilas", "Storgatan", "Mill Lane")
-_GOODS = (("KB-104", "Keyboard, quiet"), ("MS-220", "Mouse, left-handed"), ("LP-007", "Desk lamp"), ("CB-015", "Cable, 2 m"))
+_GOODS = (
+    ("KB-104", "Keyboard, quiet"),
+    ("MS-220", "Mouse, left-handed"),
+    ("LP-007", "Desk lamp"),
+    ("CB-015", "Cable, 2 m"),
+)
 
 
 def orders(count: int) -> Iterator[dict[str, Any]]:
@@ -53,7 +63,7 @@ def _order(number: int, draw: random.Random) -> dict[str, Any]:
             "country": country,
         },
         "delivery": draw.choice(("standard", "express", "pick-up")),
-        "items": [_item(draw) for _ in range(2)],
+        "items": [_item(goods, draw) for goods in draw.sample(_GOODS, k=2)],
         "status": "new",
         "edits": 0,
         "ordered_at": _OPENED + timedelta(seconds=37 * number),
@@ -61,6 +71,6 @@ def _order(number: int, draw: random.Random) -> dict[str, Any]:
     }
 
 
-def _item(draw: random.Random) -> dict[str, Any]:
-    sku, name = draw.choice(_GOODS)
+def _item(goods: tuple[str, str], draw: random.Random) -> dict[str, Any]:
+    sku, name = goods
     return {"sku": sku, "name": name, "quantity": draw.randrange(1, 5), "price": draw.randrange(399, 19_999) / 100}

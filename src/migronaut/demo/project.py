@@ -13,7 +13,7 @@ NAME = "20260101090000_orders_get_shipping_and_cents.py"
 TO_VERSION = 2
 REVISION_FIELD = "rev"
 
-_BATCHES = 200
+_BATCHES = 150
 """So many batches can be watched; a machine that is not slowed down would be through before anybody looked."""
 
 _SLOWED = 50_000
@@ -26,10 +26,13 @@ from migronaut import Background
 
 
 def migrate(order):
-    order["shipping"] = {{"address": order.pop("address"), "method": order.pop("delivery")}}
+    order["shipping"] = {{
+        "address": order.pop("address"),
+        "method": order.pop("delivery"),
+    }}
     for item in order["items"]:
-        item["price_cents"] = round(item.pop("price") * 100)
-    order["total_cents"] = sum(item["price_cents"] * item["quantity"] for item in order["items"])
+        item["cents"] = round(item.pop("price") * 100)
+    order["total"] = sum(i["cents"] * i["quantity"] for i in order["items"])
     return order
 
 
@@ -38,7 +41,7 @@ background = Background(
     from_version=1,
     to_version={to_version},
     migrate=migrate,
-    revision_field="{revision_field}",  # every writer bumps it, so this works without transactions, too
+    revision_field="{revision_field}",  # each writer of an order adds 1 to it
     batch_size={batch_size},
     pause={pause},
     slice_length=2,

@@ -14,7 +14,7 @@ from migronaut.demo.project import REVISION_FIELD, TO_VERSION
 _MIGRATED_ONCE = {
     "schema_version": TO_VERSION,
     "shipping.address": {"$exists": True},
-    "total_cents": {"$exists": True},
+    "total": {"$exists": True},
     "address": {"$exists": False},
     # One by the seed, one by the migration, and one for each write of the application.
     "$expr": {"$eq": [f"${REVISION_FIELD}", {"$add": [FIRST_REVISION, 1, "$edits"]}]},

@@ -12,7 +12,7 @@ from migronaut.errors import ConfigInvalidError
 from migronaut.migrator import Migrator
 
 _LANES = 2
-"""Of one process, where the queue does not decide that."""
+"""Of one process; an RQ worker has one, always."""
 
 
 def require(queue: QueueKind) -> None:
@@ -27,7 +27,7 @@ def require(queue: QueueKind) -> None:
         import_module(f"migronaut_{queue}")
     except ImportError as error:
         raise ConfigInvalidError(
-            f'The demo with --queue {queue} needs a library that is not here ({error.name or queue}); '
+            f"The demo with --queue {queue} needs a library that is not here ({error.name or queue}); "
             f'install it with: pip install "migronaut[embedded,{queue}]"'
         ) from None
 
@@ -36,18 +36,17 @@ def worker_arguments(queue: QueueKind) -> Sequence[str]:
     """The command line of one worker process, without the program."""
     if queue is QueueKind.NONE:
         return ("background", "run", "--concurrency", str(_LANES))
+    if queue is QueueKind.DRAMATIQ:
+        return ("worker", "--queue", queue.value, "--threads", str(_LANES))
     return ("worker", "--queue", queue.value)
 
 
 def open_port(queue: QueueKind, url: str, migrator: Migrator) -> QueuePort[Any]:
     """Connect the demo itself to its queue, as an application that enqueues would."""
     if queue is QueueKind.RQ:
-        from redis import Redis
+        from migronaut_rq import open_queue
 
-        from migronaut_rq import RqQueue
+        return open_queue(url)
+    from migronaut_dramatiq import open_queue as open_dramatiq
 
-        return RqQueue(Redis.from_url(url))
-    from migronaut_dramatiq import setup
-    from migronaut_dramatiq.brokers import broker_from_url
-
-    return setup(broker_from_url(url), migrator)
+    return open_dramatiq(url, migrator)

@@ -28,21 +28,28 @@ from migronaut.demo.proof import prove
 from migronaut.demo.servers import Place, open_place
 from migronaut.demo.story import Story
 from migronaut.demo.traffic import Application
-from migronaut.demo.watching import Watch, Watched
+from migronaut.demo.watching import LiveDisplay, Watch, Watched
 from migronaut.queueing import enqueue_background
 
 _WORKERS = 2
+_LINE_EVERY = 3.0
 _INTERRUPTED = 130
 _FAILED = 1
 
 
-def run(options: DemoOptions, console: Console) -> int:
-    """Do what ``migronaut.demo.run_demo`` promises."""
-    story = Story(console)
+def run(options: DemoOptions, console: Console, *, display: LiveDisplay | None = None) -> int:
+    """Do what ``migronaut.demo.run_demo`` promises.
+
+    Args:
+        options: See there.
+        console: See there.
+        display: Shows the progress; None = on the console.
+    """
+    story, display = Story(console), display or LiveProgress(console, every=_LINE_EVERY)
     queues.require(options.queue)
     try:
         with _ended_in_order(), open_place(options) as place, tempfile.TemporaryDirectory(prefix="migronaut-") as home:
-            code = _Demo(options, console, story, place, Path(home)).run()
+            code = _Demo(options, story, display, place, Path(home)).run()
             if options.keep:
                 _keep(options, story, place)
             return code
@@ -56,8 +63,8 @@ class _Demo:
     """One run, in a place that is there already."""
 
     options: DemoOptions
-    console: Console
     story: Story
+    display: LiveDisplay
     place: Place
     home: Path
 
@@ -114,8 +121,8 @@ class _Demo:
         if self.place.broker_url is not None:
             port = queues.open_port(queue, self.place.broker_url, migrator)
             enqueue_background(port, migrator)
-        self.story.started(queue, command, _WORKERS)
-        with Workers(_WORKERS, command) as workers, LiveProgress(self.console) as display:
+        self.story.started(queue, command, _WORKERS, embedded=self.options.uri is None)
+        with Workers(_WORKERS, command) as workers, self.display as display:
             return Watch(migrator, workers, display=display, port=port, say=self.story.say).run()
 
     def _environment(self) -> Mapping[str, str]:

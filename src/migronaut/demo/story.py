@@ -11,11 +11,13 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
 
+from migronaut.cli.words import number
+from migronaut.demo.app import LEASE_TTL
 from migronaut.demo.options import QueueKind
 from migronaut.demo.processes import WorkerCommand
 from migronaut.demo.project import NAME, Pace
 from migronaut.demo.proof import Proof
-from migronaut.demo.servers import Place
+from migronaut.demo.servers import TRANSACTION_LIMIT, Place
 from migronaut.demo.watching import Kill, Watched
 from migronaut.engine.status import BackgroundStatus
 
@@ -41,7 +43,7 @@ class Story:
         """The servers are there, and the orders in them."""
         where = "MongoDB from the wheel" if embedded else "your MongoDB server"
         broker = ", Valkey from the wheel" if place.broker_url else ""
-        self._head(f"1. A shop with {documents:,} orders")
+        self._head(f"1. A shop with {number(documents)} orders")
         self.say(f"Seeded in {seconds:.1f} s into the database {place.db} ({where}{broker}).")
 
     def registered(self, source: str, pace: Pace) -> None:
@@ -55,35 +57,46 @@ class Story:
             "slower than need be, so that there is something to watch."
         )
 
-    def started(self, queue: QueueKind, command: WorkerCommand, workers: int) -> None:
-        """The workers."""
+    def started(self, queue: QueueKind, command: WorkerCommand, workers: int, *, embedded: bool) -> None:
+        """The workers, and what makes them notice soon that one is gone."""
         by = f" of {_QUEUE_NAMES[queue]}" if queue in _QUEUE_NAMES else ""
         self._head(f"3. {workers} worker processes{by}, beside an application that goes on writing orders")
         self.say(f"Each is: {command.shown}")
+        self.say(
+            f"In this demo a lane counts as lost after {LEASE_TTL:g} s without a sign of life (lease_ttl; usually 60)."
+        )
+        if embedded:
+            self.say(f"Its MongoDB undoes an unfinished transaction after {TRANSACTION_LIMIT} s (usually 60).")
 
     def ended(self, watched: Watched, proof: Proof, application_error: str | None) -> None:
         """Totals and proofs."""
         self._head("4. What is in the collection now")
         self._totals(watched.status)
         self._recovery(watched.kill)
-        self._line(
-            proof.migrated_once == proof.expected == proof.present,
-            f"{proof.migrated_once:,} of {proof.expected:,} orders migrated exactly once, as their revisions say.",
+        once, expected = number(proof.migrated_once), number(proof.expected)
+        self._check(
+            f"{once} of {expected} orders migrated exactly once, as their revisions say.",
+            good=proof.migrated_once == proof.expected == proof.present,
         )
-        self._line(
-            not proof.lost_writes and application_error is None,
-            f"{proof.writes - proof.lost_writes:,} of {proof.writes:,} writes of the application are there; "
-            f"{proof.lost_writes:,} lost.",
+        there, writes = number(proof.writes - proof.lost_writes), number(proof.writes)
+        self._check(
+            f"{there} of {writes} writes of the application are there; {number(proof.lost_writes)} lost.",
+            good=not proof.lost_writes and application_error is None,
         )
 
     def _totals(self, status: BackgroundStatus) -> None:
         totals = status.totals
         seconds = self._seconds(status)
+        pace = number(round(totals.migrated / max(seconds, 0.001)))
         self.say(
-            f"  {totals.migrated:,} orders in {seconds:.1f} s, {totals.migrated / max(seconds, 0.001):,.0f} a second, "
-            f"pauses included; {totals.batches:,} batches; {totals.conflicts:,} met a write of the application "
-            "and were transformed anew."
+            f"  {number(totals.migrated)} orders in {seconds:.1f} s, {pace} a second, pauses included; "
+            f"{number(totals.batches)} batches."
         )
+        if totals.conflicts:
+            self.say(
+                f"  {number(totals.conflicts)} times the application wrote an order that was just being migrated: "
+                "nothing was overwritten, the order was read again."
+            )
 
     @staticmethod
     def _seconds(status: BackgroundStatus) -> float:
@@ -99,11 +112,9 @@ class Story:
         taken = f"after {kill.recovered:.1f} s" if kill.recovered is not None else "at the end"
         self.say(f"  Worker {kill.worker} was killed half way: its work was taken over {taken}{back}.")
 
-    def _line(self, good: bool, text: str) -> None:
-        self._console.print(
-            f"  {'✔' if good else '✘'} {text}", style="green" if good else "bold red", markup=False, highlight=False,
-            soft_wrap=True,
-        )
+    def _check(self, text: str, *, good: bool) -> None:
+        mark, style = ("✔", "green") if good else ("✘", "bold red")
+        self._console.print(f"  {mark} {text}", style=style, markup=False, highlight=False, soft_wrap=True)
 
     def compare(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """One order, before and after."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from attrs import evolve, frozen
 
@@ -18,7 +19,7 @@ from migronaut.engine.status import BackgroundStatus
 from migronaut.migrator import Migrator
 from migronaut.queueing import heal
 
-KILL_FROM = 40.0
+KILL_FROM = 45.0
 KILL_TO = 85.0
 """Percent of the work between which a worker is killed."""
 
@@ -28,11 +29,19 @@ _HINTS_TIMEOUT = 30.0
 _STUCK = 120.0
 
 
-class Display(Protocol):
-    """What shows the progress."""
+class LiveDisplay(Protocol):
+    """What shows the progress, inside a ``with`` block."""
 
-    def update(self, status: BackgroundStatus) -> None:
-        """Show a migration as it is now."""
+    def __enter__(self) -> Self:
+        """Begin to show."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the last view."""
+
+    def update(self, *statuses: BackgroundStatus) -> None:
+        """Show migrations as they are now."""
 
 
 @frozen(kw_only=True)
@@ -88,7 +97,7 @@ class Watch:
         migrator: Migrator,
         workers: Workers,
         *,
-        display: Display,
+        display: LiveDisplay,
         port: QueuePort[Any] | None,
         say: Callable[[str], None],
     ) -> None:

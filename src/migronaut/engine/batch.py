@@ -204,7 +204,7 @@ class _Run:
             self._halve_or(chunk, Bad, "refused", _REFUSED)
             return
         item = writes_of(chunk.items)[refusal.index]
-        kind = f"refused-{refusal.code}" if refusal.code else refusal.kind
+        kind = f"refused-{refusal.code}" if refusal.kind == "refused" else refusal.kind
         self.chunks.appendleft(chunk.replacing(item, Bad(item.id, kind, _REFUSED)))
 
     def _conflicted(self, chunk: _Chunk) -> None:

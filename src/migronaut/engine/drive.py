@@ -9,6 +9,7 @@ from migronaut.core.lane import Again, Outcome, after_slice
 from migronaut.core.ports import Owner, Stop
 from migronaut.core.state import Status
 from migronaut.engine.engine import Engine
+from migronaut.engine.patience import patiently
 
 _OTHERS_WORK = 1.0
 """Seconds between two looks while lanes of other processes hold all that is left."""
@@ -23,10 +24,13 @@ def drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1
 
     Returns:
         The status it ended in; None when stopped (or not registered).
+
+    Raises:
+        UnavailableError: No primary answered for a minute.
     """
     clock = engine.ports.clock
     while not stop.is_set():
-        match engine.coordinate(name, owner=owner, stop=stop):
+        match patiently(lambda: engine.coordinate(name, owner=owner, stop=stop), name=name, clock=clock, stop=stop):
             case Done(status=status):
                 return status
             case Wait(retry_after=seconds):

@@ -101,7 +101,7 @@ def _draw(documents: Documents, state: BackgroundState) -> _Drawn:
         cuts = open_cuts(present, count)
         return _Drawn(cuts=cuts, method="single", estimate=count, at_least=large, degraded="sample-timeout")
     estimate = max(count, _extrapolated(samples, size, total)) if total is not None else count
-    return _Drawn(cuts=cut(samples, present, parts, estimate), method="sampled", estimate=estimate, at_least=large)
+    return _Drawn(cuts=cut(samples, present, parts, estimate), method="sampled", estimate=estimate)
 
 
 def _extrapolated(samples: Mapping[str, Sequence[Any]], size: int, total: int) -> int:

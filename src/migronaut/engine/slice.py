@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import TypeVar
 
 from attrs import frozen
 
-from migronaut.core.lane import LaneFacts, Outcome, SliceResult, backoff, before_batch, control
-from migronaut.core.ports import Busy, Documents, Exhausted, Owner, Stop, UnavailableError
+from migronaut.core.lane import LaneFacts, Outcome, SliceResult, before_batch, control
+from migronaut.core.ports import Busy, Claim, Documents, Exhausted, Owner, Stop
 from migronaut.core.state import Counters, Cursor, Partition
 from migronaut.engine.batch import BatchResult, Lane
 from migronaut.engine.failing import check_budget
+from migronaut.engine.patience import patiently
 from migronaut.engine.ports import Ports
 from migronaut.engine.sources import find_source
 from migronaut.engine.stopping import AnyStop
@@ -18,10 +21,10 @@ from migronaut.engine.work import Work, current_pass, work_of
 from migronaut.errors import LeaseLostError, redact
 from migronaut.spec import Context, RunInfo
 
-_OUTAGE = 60.0
-"""Seconds that a failover may take before it counts as a failed slice."""
 _FILE_WAIT = 5.0
 _logger = logging.getLogger("migronaut.background")
+
+T = TypeVar("T")
 
 
 @frozen(kw_only=True)
@@ -79,12 +82,7 @@ class _Slice:
             ended = self._ended() if self.batches else None
             if ended is not None:
                 return self._result(ended)
-            claim = self.ports.store.claim(
-                self.work.this_pass,
-                owner=self.request.owner,
-                slots=self.work.spec.max_parallel,
-                ttl=self.ports.lease_ttl,
-            )
+            claim = self._patiently(self._claim, self.request.stop)
             if isinstance(claim, Busy):
                 return self._result(Outcome.BUSY, retry_after=claim.retry_after)
             if isinstance(claim, Exhausted):
@@ -92,6 +90,12 @@ class _Slice:
             ended = self._work_on(claim)
             if ended is not None:
                 return self._result(ended)
+
+    def _claim(self) -> Claim:
+        work = self.work
+        return self.ports.store.claim(
+            work.this_pass, owner=self.request.owner, slots=work.spec.max_parallel, ttl=self.ports.lease_ttl
+        )
 
     def _work_on(self, partition: Partition) -> Outcome | None:
         """Work one partition; None when it is done."""
@@ -153,18 +157,11 @@ class _Slice:
         )
 
     def _batch(self, lane: Lane, partition: Partition, cursor: Cursor | None) -> BatchResult:
-        """Run one batch, again and again while no primary answers; the guards make the repetition safe."""
-        clock, failures = self.ports.clock, 0
-        started = clock.monotonic()
-        while True:
-            try:
-                return lane.run(partition, cursor, check_left=cursor is None)
-            except UnavailableError:
-                failures += 1
-                if lane.stop.is_set() or clock.monotonic() - started >= _OUTAGE:
-                    raise
-                _logger.warning("%s: the database is away; partition %d tries again", self.work.name, partition.seq)
-                clock.sleep(min(5.0, 0.1 * backoff(failures)), lane.stop)
+        """Run one batch; the guards make its repetition after an outage safe."""
+        return self._patiently(lambda: lane.run(partition, cursor, check_left=cursor is None), lane.stop)
+
+    def _patiently(self, work: Callable[[], T], stop: Stop) -> T:
+        return patiently(work, name=self.work.name, clock=self.ports.clock, stop=stop)
 
     def _ended(self, lost: Stop | None = None) -> Outcome | None:
         """Why to stop here, asked between batches and between partitions."""
@@ -173,7 +170,7 @@ class _Slice:
             lease_lost=lost is not None and lost.is_set(),
             batches=self.batches,
             out_of_time=self.ports.clock.monotonic() >= self.deadline,
-            state=self.ports.store.load(self.work.name),
+            state=self._patiently(lambda: self.ports.store.load(self.work.name), self.request.stop),
             generation=self.work.this_pass.generation,
             plan=self.work.this_pass.plan,
         )

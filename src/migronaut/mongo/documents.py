@@ -47,8 +47,11 @@ _ELEMENT = 8
 _COMMIT_TRIES = 3
 _BY_ID = [("_id", 1)]
 
-REFUSED = frozenset({15, 66, 72, 121, 11000, 17280, 10334, 17419})
-"""Codes for one refused document: its depth, id, options, validation, a unique index, a key, its size."""
+_TOO_LARGE = frozenset({10334, 17419})
+_NO_INDEX_KEY = frozenset({171, 13026, 13027, 13067, 13068, 16755, 16766, 16804, 17261, 17262, 17280})
+"""Values that an index cannot take: parallel arrays, a place that is none, an array to hash, an unknown language."""
+REFUSED = frozenset({15, 66, 72, 121, 11000}) | _TOO_LARGE | _NO_INDEX_KEY
+"""Codes for one refused document: its depth, id, options, validation, a unique index, its size, an index key."""
 _TOO_MUCH = frozenset({50, 262, 290, 334})
 
 
@@ -307,7 +310,7 @@ def _excluding(ids: Sequence[Any]) -> dict[str, Any]:
 
 def _fault(code: int, index: int | None) -> Exception:
     if code in REFUSED:
-        return WriteRefusedError(code, index)
+        return WriteRefusedError(code, index, kind="too-large" if code in _TOO_LARGE else "refused")
     if code in _TOO_MUCH:
         return WriteTooLargeError(f"server error {code}")
     return OperationFailure(f"The server refused an update (code {code}).", code)

@@ -1,0 +1,235 @@
+"""The command line on a real server: the main path, machines' output, signals, and bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from pymongo.database import Database
+from e2e.cli_kit import BACKGROUND, Cli, interrupt
+
+Db = Database[dict[str, Any]]
+NAME = "0001_orders.py"
+
+
+@pytest.fixture
+def cli(tmp_path: Path, mongo_uri: str, db: Db) -> Cli:
+    return Cli(tmp_path, {"MIGRONAUT_URI": mongo_uri, "MIGRONAUT_DB": db.name})
+
+
+@pytest.fixture
+def orders(cli: Cli, db: Db) -> Cli:
+    """A project with a pending background migration over 200 orders."""
+    cli.write(NAME, BACKGROUND)
+    db.orders.insert_many([{"_id": number, "address": "x", "schema_version": 1} for number in range(200)])
+    return cli
+
+
+def test_from_nothing_to_a_migrated_collection(cli: Cli, db: Db) -> None:
+    db.orders.insert_many([{"_id": number, "address": "x"} for number in range(50)])
+    made = cli("init")
+    assert made.code == 0
+    assert "next:" in made.out
+    created = cli("create", "orders shipping", "--background", "--json").json
+    path = cli.cwd / created["path"]
+    assert re.fullmatch(r"\d{14}_orders_shipping\.py", path.name)
+    refused = cli("up")
+    assert (refused.code, "TODO" in refused.error) == (20, True)
+    path.write_text(BACKGROUND.replace("from_version=1, to_version=2", "from_version=0, to_version=1"))
+    up = cli("up")
+    assert up.code == 0
+    assert f"{path.name}: registered" in up.out
+    assert "background run" in up.out
+    ran = cli("background", "run", "--concurrency", "2")
+    assert ran.code == 0, ran.err
+    assert "completed, 50 documents" in ran.out
+    assert db.orders.count_documents({"schema_version": 1, "shipping.address": "x"}) == 50
+    shown = cli("background", "status", "orders_shipping")
+    assert shown.code == 0
+    assert "100.0 %" in shown.out
+    assert "50 migrated" in shown.out
+
+
+def test_json_is_one_document_and_people_read_the_rest(orders: Cli) -> None:
+    up = orders("--json", "up")
+    assert up.json["results"][0]["outcome"] == "registered"
+    run = orders("background", "run", "--json")
+    (row,) = run.json["background"]
+    assert (row["name"], row["status"], row["totals"]["migrated"]) == (NAME, "completed", 200)
+    assert "completed, 200 documents" in run.err
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", row["started_at"])
+    again = orders("background", "run", "--json")
+    assert again.json == {"background": []}
+
+
+def test_controls_say_what_they_did_and_what_comes_next(orders: Cli) -> None:
+    orders("up")
+    paused = orders("background", "pause", "orders", "--reason", "backup")
+    assert "it is paused now" in paused.out
+    assert "resume" in paused.out
+    assert "nothing to change" in orders("background", "pause", "orders").out
+    assert orders("background", "run").out.startswith("No background migration")
+    assert "it is pending now" in orders("background", "resume", NAME).out
+    unanswered = orders("background", "cancel", NAME)
+    assert (unanswered.code, "--yes" in unanswered.error) == (2, True)
+    assert orders("background", "cancel", NAME, "--yes", "--json").json["status"] == "cancelled"
+    retried = orders("background", "retry", NAME, "--by", "ann")
+    assert "it is pending now" in retried.out
+    (row,) = orders("background", "status", NAME, "--json").json["background"]
+    actions = [(entry["action"], entry["reason"], entry["by"]) for entry in row["history"]]
+    assert [action for action, _, _ in actions] == ["register", "pause", "resume", "cancel", "retry"]
+    assert actions[1][1] == "backup"
+    assert actions[4][2] == "ann"
+    conflict = orders("background", "resume", NAME)
+    assert conflict.code == 0  # pending already: a second click is harmless
+    assert orders("background", "unlock", NAME, "--yes").code == 0
+
+
+def test_drift_is_found_and_has_its_exit_code(orders: Cli, db: Db) -> None:
+    db.orders.create_index([("schema_version", 1), ("_id", 1)])
+    orders("up")
+    orders("background", "run")
+    assert orders("background", "verify").code == 0
+    db.orders.insert_one({"_id": "late", "address": "x", "schema_version": 1})
+    found = orders("background", "verify")
+    assert (found.code, "old shape" in found.error) == (31, True)
+    assert orders("background", "run").code == 0
+    assert db.orders.count_documents({"schema_version": 1}) == 0
+
+
+def test_a_failed_migration_says_why_and_names_no_document(orders: Cli, db: Db) -> None:
+    db.orders.insert_one({"_id": "SECRET-ID", "schema_version": 1, "other": "SECRET-CONTENT"})
+    orders("up")
+    failed = orders("background", "run")
+    assert failed.code == 32
+    assert "1 document(s) could not be migrated" in failed.error
+    assert "background retry" in failed.error
+    shown = orders("background", "status", NAME)
+    assert "KeyError" in shown.out
+    for text in (failed.out, failed.err, shown.out, orders("background", "status", NAME, "--json").out):
+        assert "SECRET" not in text
+    assert db["_migronaut_background"].count_documents({"bad_ids": "SECRET-ID"}) == 1
+
+
+def test_the_first_signal_stops_at_a_batch_and_the_work_can_go_on(orders: Cli, db: Db) -> None:
+    orders.write(NAME, BACKGROUND.replace("pause=0", "pause=0.2, batch_size=10"))
+    orders("up")
+    process = orders.start("background", "run")
+    deadline = time.monotonic() + 30
+    while not db.orders.count_documents({"schema_version": 2}) and time.monotonic() < deadline:
+        threading.Event().wait(0.05)
+    interrupt(process)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 11, err
+    assert 0 < db.orders.count_documents({"schema_version": 2}) < 200
+    assert db["_migronaut_background_partitions"].count_documents({"lease": {"$exists": True}}) == 0
+    assert orders("background", "run").code == 0
+    assert db.orders.count_documents({"schema_version": 2}) == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("def up(ctx)\n    pass\n", "line 1"),
+        ("value = 1\n", "background = Background"),
+        (BACKGROUND + "\ndef up(ctx):\n    pass\n", "up"),
+        (BACKGROUND.replace("pause=0", "puase=0"), "puase"),
+        (BACKGROUND.replace("pause=0", "adaptive=True"), "not supported yet"),
+    ],
+)
+def test_a_file_that_cannot_be_used(
+    cli: Cli, client: MongoClient[dict[str, Any]], db: Db, text: str, word: str
+) -> None:
+    cli.write(NAME, text)
+    called = cli("up")
+    assert called.code == 20
+    assert word in called.error
+    assert db.name not in client.list_database_names()
+
+
+def test_names_that_mean_nothing_or_too_much(orders: Cli) -> None:
+    orders.write("0002_orders_again.py", BACKGROUND)
+    assert orders("background", "status", "nothing").code == 9
+    orders("up")
+    several = orders("background", "pause", "orders")
+    assert (several.code, "several" in several.error) == (2, True)
+    assert orders("background", "run", "nothing").code == 9
+
+
+def test_an_unreachable_server_is_told_within_five_seconds_without_credentials(cli: Cli) -> None:
+    cli.write(NAME, BACKGROUND)
+    began = time.monotonic()
+    called = cli("up", MIGRONAUT_URI="mongodb://bob:hunter2@127.0.0.1:9/")
+    assert time.monotonic() - began < 5
+    assert called.code == 5
+    assert "hunter2" not in called.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "code", "word"),
+    [
+        (("up",), {"MIGRONAUT_URI": "postgres://bob:hunter2@db"}, 6, "mongodb://"),
+        (("up",), {"MIGRONAUT_URI": "mongodb://bob:hun@ter2@:x/?bad=1"}, 6, "URI"),
+        (("up",), {"MIGRONAUT_URL": "mongodb://localhost"}, 6, "MIGRONAUT_URI"),
+        (("up",), {"MIGRONAUT_DB": "a/b"}, 6, "database"),
+        (("--config", "none.toml", "up"), {}, 6, "none.toml"),
+        (("explode",), {}, 2, "explode"),
+        (("background", "run", "--concurrency", "0"), {}, 2, "concurrency"),
+        (("worker", "--queue", "rq"), {}, 6, "MIGRONAUT_REDIS_URL"),
+        (("worker", "--queue", "rq", "--broker-url", "redis://127.0.0.1:9/0"), {}, 5, "127.0.0.1:9"),
+        (("worker", "--queue", "dramatiq", "--broker-url", "redis://127.0.0.1:9/0"), {}, 5, "127.0.0.1:9"),
+        (("background", "enqueue", "--queue", "rq"), {}, 6, "--broker-url"),
+        (("demo", "--documents", "0"), {}, 2, "documents"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    cli: Cli, arguments: tuple[str, ...], settings: dict[str, str], code: int, word: str
+) -> None:
+    cli.write(NAME, BACKGROUND)
+    called = cli(*arguments, **settings)
+    assert called.code == code, called.err
+    assert word in called.error
+    assert "hunter2" not in called.error
+
+
+def test_a_failure_in_json(cli: Cli) -> None:
+    called = cli("background", "status", "nothing", "--json")
+    assert called.code == 9
+    assert called.json["error"]["code"] == "not-registered"
+    assert called.json["results"] == []
+
+
+def test_an_unknown_setting_in_the_file_is_named_with_its_place(cli: Cli) -> None:
+    (cli.cwd / "migronaut.toml").write_text('urii = "mongodb://bob:hunter2@db"\n')
+    called = cli("up")
+    assert called.code == 6
+    assert "urii" in called.error
+    assert "hunter2" not in called.error
+
+
+def test_two_runs_at_once_one_waits_for_the_other_or_is_refused(cli: Cli, db: Db) -> None:
+    cli.write("0001_slow.py", "def up(ctx):\n    ctx.db.started.insert_one({})\n    ctx.stop.wait(30)\n")
+    first = cli.start("up")
+    deadline = time.monotonic() + 30
+    while not db.started.count_documents({}) and time.monotonic() < deadline:
+        threading.Event().wait(0.05)
+    second = cli("up")
+    assert (second.code, "Another run" in second.error) == (3, True)
+    interrupt(first)
+    first.communicate(timeout=20)
+    assert first.returncode == 0  # the one file it had was through
+    assert db.started.count_documents({}) == 1
+    assert json.loads(cli("up", "--json").out) == {"results": []}
+
+
+def test_help_teaches_every_command(cli: Cli) -> None:
+    for command in ("init", "create", "up", "background", "worker", "demo"):
+        shown = cli(command, "--help")
+        assert shown.code == 0
+        assert len(shown.out.splitlines()) > 5

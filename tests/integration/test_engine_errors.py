@@ -1,0 +1,301 @@
+"""Documents that cannot be migrated: each is a document error within the budget, and its neighbours are migrated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import bson
+import pytest
+from pymongo.database import Database
+
+from engine_kit import NAME, Document, Rig, old, orders, to_shipping
+from migronaut.core.state import PartitionStatus, Status
+from migronaut.engine import controls
+from migronaut.engine.states import Request
+
+ONE_OF_2000 = 1234
+BAD = 7
+Breaks = Callable[[Document], object]
+
+
+def seeded(db: Database[Any], count: int = 20) -> None:
+    db.orders.insert_many([old(number) for number in range(count)])
+
+
+def raising(doc: Document) -> Document:
+    if doc["_id"] == ONE_OF_2000:
+        raise ValueError(f"secret {doc['address']}")
+    return to_shipping(doc)
+
+
+@pytest.mark.parametrize("guard", ["snapshot", "version"])
+def test_without_a_budget_one_bad_document_fails_the_migration(db: Database[Any], guard: str) -> None:
+    seeded(db, 2000)
+    rig = Rig(db=db)
+    rig.register(orders(migrate=raising, batch_size=100, guard=guard))
+    assert rig.run() is Status.FAILED
+    status = rig.status()
+    assert status.last_error == "1 document(s) could not be migrated; max_document_errors allows 0"
+    assert (status.left_out, status.totals.failed) == (1, 1)
+    assert rig.state.bad_ids == (ONE_OF_2000,)
+    (error,) = status.errors
+    assert error.kind == "transform-raised"
+    assert "ValueError at line" in error.message
+    assert "secret" not in str(status)
+    assert "address" not in error.message
+    # Not one of its batch was written: the retry goes on there.
+    assert db.orders.count_documents({"migrations": 1}) == status.totals.migrated == 1200
+
+
+@pytest.mark.parametrize("budget", [1, 5])
+@pytest.mark.parametrize("guard", ["snapshot", "version"])
+def test_within_the_budget_all_others_are_migrated(db: Database[Any], guard: str, budget: int) -> None:
+    seeded(db, 2000)
+    rig = Rig(db=db)
+    rig.register(orders(migrate=raising, batch_size=100, max_document_errors=budget, guard=guard))
+    assert rig.run() is Status.COMPLETED
+    status = rig.status()
+    assert (status.left_out, status.totals.failed, status.totals.migrated) == (1, 1, 1999)
+    assert rig.state.bad_ids == (ONE_OF_2000,)
+    assert db.orders.count_documents({"migrations": 1}) == 1999
+    assert db.orders.find_one({"_id": ONE_OF_2000}) == old(ONE_OF_2000)
+
+
+def test_a_retry_with_the_corrected_file_touches_only_the_one(db: Database[Any]) -> None:
+    seeded(db, 2000)
+    seen: list[Any] = []
+
+    def corrected(doc: Document) -> Document:
+        seen.append(doc["_id"])
+        return to_shipping(doc)
+
+    rig = Rig(db=db)
+    rig.register(orders(migrate=raising, batch_size=100, max_document_errors=1))
+    assert rig.run() is Status.COMPLETED
+    rig.give(orders(migrate=corrected, batch_size=100, max_document_errors=1), text="2")
+    assert controls.repin(rig.ports, NAME, Request(by="ann", reason="fixed")).changed
+    assert controls.retry(rig.ports, NAME, Request(by="ann"), from_start=False).changed
+    assert rig.run() is Status.COMPLETED
+    assert seen == [ONE_OF_2000]
+    status = rig.status()
+    assert (status.left_out, status.totals.migrated, status.errors, rig.state.bad_ids) == (0, 2000, (), ())
+    assert db.orders.count_documents({"migrations": 1}) == 2000
+    assert rig.actions() == ["plan", "complete", "repin", "reopen", "complete"]
+
+
+def test_a_failed_one_goes_on_where_it_was_after_the_correction(db: Database[Any]) -> None:
+    seeded(db, 2000)
+    seen: list[Any] = []
+
+    def corrected(doc: Document) -> Document:
+        seen.append(doc["_id"])
+        return to_shipping(doc)
+
+    rig = Rig(db=db)
+    rig.register(orders(migrate=raising, batch_size=100))
+    assert rig.run() is Status.FAILED
+    rig.give(orders(migrate=corrected, batch_size=100), text="2")
+    controls.repin(rig.ports, NAME, Request())
+    controls.retry(rig.ports, NAME, Request(), from_start=False)
+    assert rig.run() is Status.COMPLETED
+    assert seen == list(range(1200, 2000))
+    assert (rig.totals.migrated, rig.status().left_out) == (2000, 0)
+    assert db.orders.count_documents({"migrations": 1}) == 2000
+
+
+def nested(depth: int) -> Document:
+    doc: Document = {}
+    for _ in range(depth):
+        doc = {"a": doc}
+    return doc
+
+
+BROKEN: list[tuple[str, Breaks]] = [
+    ("not-a-mapping", lambda doc: None),
+    ("not-a-mapping", lambda doc: [doc]),
+    ("id-changed", lambda doc: doc | {"_id": "another"}),
+    ("id-changed", lambda doc: {name: value for name, value in doc.items() if name != "_id"}),
+    ("id-changed", lambda doc: doc | {"_id": float(doc["_id"])}),
+    ("bad-key", lambda doc: doc | {"$set": 1}),
+    ("bad-key", lambda doc: doc | {"a.b": 1}),
+    ("bad-key", lambda doc: doc | {"": 1}),
+    ("bad-key", lambda doc: doc | {"a\0": 1}),
+    ("bad-key", lambda doc: doc | {5: 1}),
+    ("not-encodable", lambda doc: doc | {"a": {"b\0": 1}}),
+    ("not-encodable", lambda doc: doc | {"a": object()}),
+    ("not-encodable", lambda doc: doc | {"a": 2**64}),
+    ("not-encodable", lambda doc: doc | {"a": {1: 2}}),
+    ("refused-15", lambda doc: doc | {"a": nested(150), "b": nested(190)}),
+    ("too-large", lambda doc: doc | {"a": "x" * (17 << 20)}),
+    ("too-large", lambda doc: doc | {"a": "x" * (9 << 20)}),  # the update is small enough, the document is not
+    ("transform-raised", lambda doc: doc["no such field"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "breaks"), BROKEN)
+def test_an_unusable_result_is_a_document_error(db: Database[Any], kind: str, breaks: Breaks) -> None:
+    seeded(db)
+    db.orders.update_one({"_id": BAD}, {"$set": {"ballast": "z" * (8 << 20 if kind == "too-large" else 1)}})
+
+    def migrate(doc: Document) -> object:
+        new = to_shipping(dict(doc))
+        return breaks(new) if doc["_id"] == BAD else new
+
+    rig = Rig(db=db)
+    rig.register(orders(migrate=migrate, batch_size=20, max_document_errors=1))
+    assert rig.run() is Status.COMPLETED, rig.status().last_error
+    status = rig.status()
+    assert [error.kind for error in status.errors] == [kind]
+    assert rig.state.bad_ids == (BAD,)
+    assert (status.totals.migrated, status.totals.failed, status.totals.scanned) == (19, 1, 20)
+    assert db.orders.count_documents({"migrations": 1}) == 19
+    assert db.orders.count_documents({"_id": BAD, "address": f"street of {BAD}", "schema_version": 1}) == 1
+
+
+@pytest.mark.parametrize("guard", ["snapshot", "version"])
+def test_what_the_server_refuses_is_found_in_the_middle_of_a_batch(db: Database[Any], guard: str) -> None:
+    """A unique index and a validator: those that offend are named, all the others are written."""
+    seeded(db, 40)
+    db.orders.create_index("number", unique=True, partialFilterExpression={"number": {"$exists": True}})
+    db.command("collMod", "orders", validator={"forbidden": {"$exists": False}})
+
+    def migrate(doc: Document) -> Document:
+        number = doc["_id"]
+        doc["number"] = 3 if number == 13 else number
+        if number in {17, 18}:
+            doc["forbidden"] = True
+        return to_shipping(doc)
+
+    rig = Rig(db=db)
+    rig.register(orders(migrate=migrate, batch_size=40, max_document_errors=3, guard=guard))
+    assert rig.run() is Status.COMPLETED
+    status = rig.status()
+    assert sorted(error.kind for error in status.errors) == ["refused-11000", "refused-121", "refused-121"]
+    assert sorted(rig.state.bad_ids) == [13, 17, 18]
+    assert (status.totals.migrated, status.totals.failed) == (37, 3)
+    assert db.orders.count_documents({"migrations": 1, "schema_version": 2}) == 37
+
+
+INDEXED: list[tuple[str, Any, Any, Any]] = [
+    ("16755", [("at", "2dsphere")], {"type": "Point", "coordinates": [1, 1]}, {"type": "Point", "coordinates": [999, 1]}),
+    ("13027", [("at", "2d")], [1, 1], [999, 1]),
+    ("16766", [("at", "hashed")], 1, [1, 2]),
+    ("171", [("at", 1), ("tags", 1)], 1, [1, 2]),
+]
+
+
+@pytest.mark.parametrize(("code", "index", "good", "bad"), INDEXED)
+def test_a_value_that_an_index_cannot_take_is_a_document_error(
+    db: Database[Any], code: str, index: Any, good: Any, bad: Any
+) -> None:
+    db.orders.insert_many([old(number, tags=[1, 2]) for number in range(20)])
+    db.orders.create_index(index)
+
+    def migrate(doc: Document) -> Document:
+        return to_shipping(doc) | {"at": bad if doc["_id"] == BAD else good}
+
+    rig = Rig(db=db)
+    rig.register(orders(migrate=migrate, max_document_errors=1))
+    assert rig.run() is Status.COMPLETED, rig.status().last_error
+    assert [error.kind for error in rig.status().errors] == [f"refused-{code}"]
+    assert rig.state.bad_ids == (BAD,)
+    assert rig.totals.migrated == 19
+
+
+def test_a_stored_document_that_is_no_utf_8_is_a_document_error(db: Database[Any]) -> None:
+    seeded(db)
+    broken = bson.encode(old("broken")).replace(b"street", b"str\xff\xfet")
+    db.command("insert", "orders", documents=[bson.raw_bson.RawBSONDocument(broken)])
+    rig = Rig(db=db)
+    rig.register(orders(max_document_errors=1))
+    assert rig.run() is Status.COMPLETED, rig.status().last_error
+    assert [error.kind for error in rig.status().errors] == ["not-decodable"]
+    assert rig.state.bad_ids == ("broken",)
+    assert rig.totals.migrated == 20
+
+
+def test_a_date_that_python_has_not_is_migrated_like_any_other(db: Database[Any]) -> None:
+    far = bson.datetime_ms.DatetimeMS(2**60)
+    db.orders.insert_many([old(1, at=far), old(2, at=datetime(2024, 1, 1))])
+    rig = Rig(db=db)
+    rig.register(orders())
+    assert rig.run() is Status.COMPLETED
+    assert db.orders.count_documents({"_id": 1, "migrations": 1, "at": far}) == 1
+
+
+@pytest.mark.parametrize("server", ["db", "standalone_db"])
+def test_a_result_that_still_matches_its_filter_is_a_document_error(
+    server: str, request: pytest.FixtureRequest
+) -> None:
+    """By predicate it would match for ever."""
+    database: Database[Any] = request.getfixturevalue(server)
+    seeded(database)
+
+    def migrate(doc: Document) -> Document:
+        if doc["_id"] == BAD:
+            return doc | {"changed": "but not in the field that counts"}
+        return to_shipping(doc)
+
+    rig = Rig(db=database)
+    settings = {"from_version": None, "to_version": None, "filter": {"address": {"$exists": True}}}
+    rig.register(orders(migrate=migrate, batch_size=20, max_document_errors=1, revision_field="rev", **settings))
+    assert rig.run() is Status.COMPLETED
+    assert [error.kind for error in rig.status().errors] == ["still-matches"]
+    assert rig.state.bad_ids == (BAD,)
+    assert database.orders.count_documents({"migrations": 1}) == rig.totals.migrated == 19
+
+
+def test_a_result_that_changes_nothing_is_a_document_error_by_predicate(db: Database[Any]) -> None:
+    seeded(db)
+    rig = Rig(db=db)
+    settings = {"from_version": None, "to_version": None, "filter": {"address": {"$exists": True}}}
+    rig.register(orders(migrate=lambda doc: doc, **settings))
+    assert rig.run() is Status.FAILED
+    assert {error.kind for error in rig.status().errors} == {"unchanged"}
+
+
+def test_a_version_that_is_no_number_is_none_of_ours(db: Database[Any]) -> None:
+    seeded(db)
+    db.orders.insert_one(old("odd", rev="x"))
+    rig = Rig(db=db)
+    rig.register(orders(revision_field="rev", max_document_errors=1))
+    assert rig.run() is Status.COMPLETED
+    assert [error.kind for error in rig.status().errors] == ["invalid-version"]
+
+
+def test_an_exception_among_many_results_fails_its_document_only(db: Database[Any]) -> None:
+    seeded(db)
+
+    def migrate_many(docs: list[Document]) -> list[object]:
+        return [ValueError("no") if doc["_id"] == BAD else to_shipping(doc) for doc in docs]
+
+    rig = Rig(db=db)
+    rig.register(orders(migrate=None, migrate_many=migrate_many, max_document_errors=1))
+    assert rig.run() is Status.COMPLETED
+    assert rig.state.bad_ids == (BAD,)
+    assert db.orders.count_documents({"migrations": 1}) == 19
+
+
+@pytest.mark.parametrize("results", [lambda docs: docs[:-1], lambda docs: None, lambda docs: 1 / 0])
+def test_many_results_of_a_wrong_length_fail_the_slice_then_the_migration(
+    db: Database[Any], results: Callable[[list[Document]], object]
+) -> None:
+    seeded(db)
+    rig = Rig(db=db)
+    rig.register(orders(migrate=None, migrate_many=results, max_slice_failures=2))
+    rig.coordinate()
+    for _ in range(2):
+        assert rig.status().partitions[PartitionStatus.FAILED] == 0
+        result = rig.slice()
+        assert result.error is not None
+    assert rig.status().partitions[PartitionStatus.FAILED] == 1
+    assert rig.run() is Status.FAILED
+    assert rig.status().last_error == "1 partition(s) failed 2 times in a row"
+    assert db.orders.count_documents({"schema_version": 1, "address": {"$exists": True}}) == 20
+    rig.give(orders(), text="2")
+    controls.repin(rig.ports, NAME, Request())
+    controls.retry(rig.ports, NAME, Request(), from_start=False)
+    assert rig.run() is Status.COMPLETED
+    assert rig.totals.migrated == 20
