@@ -225,7 +225,7 @@ def in_background(work: Callable[[], object]) -> Iterator[None]:
     def run() -> None:
         try:
             work()
-        except BaseException as error:  # noqa: BLE001 - told to the test
+        except BaseException as error:
             failures.append(error)
 
     thread = threading.Thread(target=run, daemon=True)

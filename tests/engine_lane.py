@@ -1,4 +1,4 @@
-"""A process that works the migration of ``engine_kit``, and may kill itself at a named point. Its order is JSON in argv."""
+"""A process that works the migration of ``engine_kit`` and may kill itself at a named point; its order is JSON."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ from migronaut.mongo.documents import MongoDocuments
 from migronaut.mongo.locks import MongoLocks
 from migronaut.mongo.store import MongoStore
 from migronaut.mongo.tickets import MongoTickets
+from migronaut.queueing import QueueSettings
 
 APP = "MIGRONAUT_APP"
 """Variable ``package.module:factory``: a function that returns a ``Migrator``, for workers that configure in code."""
@@ -109,7 +110,7 @@ class Migrator:
         store = MongoStore(db, background_collection=config.background_collection)
         return Ports(
             store=store,
-            tickets=MongoTickets(db, background_collection=config.background_collection),
+            tickets=MongoTickets(db, background_collection=config.background_collection, grace=config.heal_grace),
             locks=MongoLocks(db, lock_collection=config.lock_collection),
             documents=lambda spec: MongoDocuments(store, db, spec),
             catalog=self.catalog,
@@ -117,6 +118,16 @@ class Migrator:
             heartbeat=ThreadHeartbeat(),
             lease_ttl=config.lease_ttl,
             lock_ttl=config.lock_ttl,
+        )
+
+    @property
+    def queue_settings(self) -> QueueSettings:
+        """What workers of a queue go by."""
+        config = self.config
+        return QueueSettings(
+            heal_interval=config.heal_interval,
+            verify_interval=config.verify_interval,
+            slice_length=config.slice_length,
         )
 
     @cached_property

@@ -10,7 +10,7 @@ from migronaut.config import Config
 from migronaut.migrator import Migrator
 from migronaut.queueing import BackgroundProcessor
 from migronaut_dramatiq.brokers import broker_from_url, require_answer
-from migronaut_dramatiq.declaring import DEFAULT_PREFIX, DEFAULT_QUEUE, BackgroundHandler, declare
+from migronaut_dramatiq.declaring import DEFAULT_PREFIX, DEFAULT_QUEUE, HEAL_INTERVAL, BackgroundHandler, declare
 from migronaut_dramatiq.queue import DramatiqQueue
 
 
@@ -29,7 +29,8 @@ def setup(
     Args:
         broker: A Redis, RabbitMQ or Stub broker; Dramatiq's global broker is neither made nor touched.
         config_or_migrator: What to work with. A ``Config``, or a function that returns a ``Migrator``, is turned into
-            one in each process, and is what to give where worker processes are forked.
+            one in each process, and is what to give where worker processes are forked. Of a function, ``heal_interval``
+            is not known here: its workers beat every 30 s.
         queue_name: The Dramatiq queue.
         prefix: Before the names of actors; a second application on the same broker needs its own.
 
@@ -39,9 +40,12 @@ def setup(
 
     def make_handler(queue: DramatiqQueue) -> BackgroundHandler:
         migrator = _migrator(config_or_migrator)
-        return BackgroundProcessor(migrator.background.engine, queue, owner=migrator.owner)
+        return BackgroundProcessor(
+            migrator.background.engine, queue, owner=migrator.owner, settings=migrator.queue_settings
+        )
 
-    return declare(broker, make_handler, queue_name=queue_name, prefix=prefix)
+    interval = _heal_interval(config_or_migrator)
+    return declare(broker, make_handler, queue_name=queue_name, prefix=prefix, heal_interval=interval)
 
 
 def open_queue(broker_url: str, migrator: Migrator, *, queue_name: str = DEFAULT_QUEUE) -> DramatiqQueue:
@@ -53,6 +57,12 @@ def open_queue(broker_url: str, migrator: Migrator, *, queue_name: str = DEFAULT
     """
     require_answer(broker_url)
     return setup(broker_from_url(broker_url), migrator, queue_name=queue_name)
+
+
+def _heal_interval(given: Config | Migrator | Callable[[], Migrator]) -> float:
+    if isinstance(given, Config):
+        return given.heal_interval
+    return given.config.heal_interval if isinstance(given, Migrator) else HEAL_INTERVAL
 
 
 def _migrator(given: Config | Migrator | Callable[[], Migrator]) -> Migrator:

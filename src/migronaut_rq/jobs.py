@@ -48,7 +48,7 @@ def run(**payload: Any) -> object:
 def handler(port: RqQueue) -> Handler[Job]:
     """What does the jobs of this process."""
     migrator = open_migrator(os.getpid())
-    return BackgroundProcessor(migrator.background.engine, port, owner=migrator.owner)
+    return BackgroundProcessor(migrator.background.engine, port, owner=migrator.owner, settings=migrator.queue_settings)
 
 
 @cache

@@ -19,9 +19,6 @@ from migronaut.errors import ConfigInvalidError, ConnectionFailedError, UsageErr
 from migronaut_rq.broker import place, speaking
 from migronaut_rq.queue import FUNCTION, QUEUE_NAME, RqQueue
 
-BEAT_INTERVAL = 30
-"""Seconds within which all workers of a queue together beat once."""
-
 _WORKER_TTL = 30
 _MAINTENANCE_INTERVAL = 15
 _JOB_MONITORING_INTERVAL = 10
@@ -67,7 +64,7 @@ class MigronautWorker(Worker):
         """Clean up as RQ does, then beat."""
         super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
         for queue in self.queues:
-            beat(self.connection, queue_name=queue.name)
+            beat(self.connection, queue_name=queue.name, interval=self.maintenance_interval)
 
     def handle_warm_shutdown_request(self) -> None:
         """Remember that somebody wants this worker to end."""
@@ -79,7 +76,7 @@ def _at_most(limit: int, given: int | None) -> int:
     return min(limit, given) if given else limit
 
 
-def beat(connection: Redis, *, queue_name: str, interval: int = BEAT_INTERVAL) -> bool:
+def beat(connection: Redis, *, queue_name: str, interval: int) -> bool:
     """Ask for a heal and a drift check, at most once per interval for all workers of the queue.
 
     Returns:

@@ -56,6 +56,9 @@ class RqHarness:
         return self.port
 
     def drain(self, timeout: float = 10.0) -> None:
+        # Time stands still for the scheduler meanwhile: on a slow machine, later jobs would become due.
+        now = int(time.time())
+        self._monkeypatch.setattr("rq.scheduler.current_timestamp", lambda: now)
         # RQ swallows what pytest-timeout raises inside a worker, so that a job without end needs this limit.
         end = time.monotonic() + timeout
         while self._burst():

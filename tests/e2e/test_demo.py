@@ -89,14 +89,26 @@ def test_a_kept_database_of_the_user_stays(standalone_uri: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_kept_server_answers_until_ctrl_c() -> None:
+    with subprocess.Popen(_command("--documents", "1", "--keep"), stdout=subprocess.PIPE, encoding="utf-8") as demo:
+        assert demo.stdout is not None
+        told = next(line for line in demo.stdout if "until you press Ctrl-C" in line)
+        uri = told.split()[3]
+        with MongoClient[dict[str, Any]](uri) as client:
+            assert client["shop"][COLLECTION].count_documents({"schema_version": 2}) == 1
+        demo.send_signal(signal.SIGINT)
+        demo.stdout.read()
+
+    assert demo.returncode == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_cleans_up(standalone_uri: str, number: signal.Signals) -> None:
     command = _command("--documents", str(_DOCUMENTS), "--uri", standalone_uri)
-    environment_of_output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8"}
-    with subprocess.Popen(command, bufsize=1, **environment_of_output) as demo:  # type: ignore[call-overload]
-        for line in demo.stdout:
-            if "running," in line:
-                break
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8") as demo:
+        assert demo.stdout is not None
+        next(line for line in demo.stdout if "running," in line)
         demo.send_signal(number)
         rest = demo.stdout.read()
 

@@ -129,7 +129,7 @@ class Writer:
 
 @contextmanager
 def writing(writers: list[Writer], *, most: int) -> Iterator[threading.Event]:
-    """All writers at work beside a block, until its end or for ``most`` writes each; the event is set when all ended."""
+    """All writers at work beside a block, for ``most`` writes each or until its end; the event says that all ended."""
     stop, ended = threading.Event(), threading.Event()
     failures: list[BaseException] = []
 
@@ -137,7 +137,7 @@ def writing(writers: list[Writer], *, most: int) -> Iterator[threading.Event]:
         try:
             while not stop.is_set() and writer.writes < most:
                 writer.step()
-        except BaseException as error:  # noqa: BLE001 - an application that fails is what the test is about
+        except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(writer,), daemon=True) for writer in writers]

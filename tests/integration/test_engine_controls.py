@@ -8,14 +8,23 @@ from typing import Any
 import pytest
 from pymongo.database import Database
 
-from engine_kit import LANES, NAME, STATES, Document, Rig, assert_migrated_once, at, in_background, old, orders, to_shipping
+from engine_kit import (
+    LANES,
+    NAME,
+    Rig,
+    assert_migrated_once,
+    at,
+    in_background,
+    old,
+    orders,
+    to_shipping,
+)
 from migronaut.core.coordinator import Done, Process, Wait
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Partitioning, Status
 from migronaut.engine import controls
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent
-from migronaut.engine.verify import OnDrift, verify
 from migronaut.errors import BackgroundConflictError
 
 ANN = Request(by="ann", reason="because")
@@ -56,7 +65,8 @@ def test_pause_stops_lanes_at_their_next_batch_and_resume_goes_on(rig: Rig, lane
     assert rig.run(lanes=lanes) is Status.COMPLETED
     assert_exact(rig)
     assert rig.actions() == ["plan", "pause", "resume", "plan", "complete"]
-    assert [(entry.by, entry.reason) for entry in rig.status().history if entry.action == "pause"] == [("ann", "because")]
+    (paused,) = (entry for entry in rig.status().history if entry.action == "pause")
+    assert (paused.by, paused.reason) == ("ann", "because")
 
 
 def test_pause_and_wait_returns_when_no_lane_works_any_more(rig: Rig) -> None:
@@ -147,6 +157,21 @@ def test_a_lane_of_the_old_plan_keeps_a_new_one_waiting(rig: Rig) -> None:
     assert_exact(rig)
 
 
+def test_a_pinned_correction_is_used_from_the_next_batch_on(rig: Rig) -> None:
+    """A lane in the middle of a slice does not go on with the file that was found wrong."""
+    rig.register(orders(migrate=lambda doc: to_shipping(doc) | {"wrong": True}))
+
+    def correct() -> None:
+        rig.give(orders(), text="2")
+        assert controls.repin(rig.ports, NAME, ANN).changed
+
+    rig.interrupt = at("documents.write_same.committed", correct, arrival=2)
+    assert rig.run() is Status.COMPLETED
+    assert rig.db.orders.count_documents({"wrong": True}) == 20
+    assert_exact(rig)
+    assert rig.status().generation == 1
+
+
 def test_unlock_fences_off_a_live_lane_which_goes_on_with_another_claim(rig: Rig) -> None:
     rig.register(orders())
     taken: list[int] = []
@@ -169,157 +194,3 @@ def test_an_unlocked_lane_with_the_revision_guard_repeats_nothing(standalone_db:
     assert_migrated_once(rig.documents())
     assert standalone_db.orders.count_documents({"rev": 1}) == COUNT
     assert rig.totals.scanned == COUNT - 10
-
-
-def test_drift_reopens_and_the_next_run_migrates_it(rig: Rig) -> None:
-    rig.db.orders.create_index([("schema_version", 1), ("_id", 1)])
-    rig.register(orders())
-    assert rig.run() is Status.COMPLETED
-    assert verify(rig.ports, OnDrift.REOPEN).drift == ()
-    rig.db.orders.insert_one(old("late"))
-    (reported,) = verify(rig.ports, OnDrift.REPORT).drift
-    assert (reported.migration, reported.reopened, rig.status().status) == (NAME, False, Status.COMPLETED)
-    (found,) = verify(rig.ports, OnDrift.REOPEN).drift
-    assert (found.migration, found.collection, found.reopened) == (NAME, "orders", True)
-    assert rig.status().status == Status.RUNNING
-    assert rig.run() is Status.COMPLETED
-    assert_exact(rig, COUNT + 1)
-    assert rig.status().reopened == 1
-    assert rig.actions() == ["plan", "complete", "reopen", "complete"]
-
-
-def test_without_the_index_the_drift_poll_says_what_it_did_not_look_at(rig: Rig) -> None:
-    rig.register(orders())
-    assert rig.run() is Status.COMPLETED
-    rig.db.orders.insert_one(old("late"))
-    verified = verify(rig.ports, OnDrift.REOPEN)
-    assert (verified.drift, verified.checked) == ((), ())
-    assert [name for name, _ in verified.skipped] == [NAME]
-
-
-def test_what_requires_another_waits_for_it(rig: Rig) -> None:
-    rig.give(orders(), name=NAME)
-    later = orders(from_version=2, to_version=3, migrate=lambda doc: doc | {"third": True})
-    rig.register(later, name=LATER, requires=(NAME,))
-    assert rig.status(LATER).status == Status.BLOCKED
-    assert rig.status(LATER).waits_for == (NAME,)
-    assert rig.coordinate(name=LATER) == Wait(reason=f"waits for {NAME}")
-    rig.register()
-    assert rig.run() is Status.COMPLETED
-    assert rig.run(name=LATER) is Status.COMPLETED
-    assert rig.db.orders.count_documents({"third": True, "schema_version": 3}) == COUNT
-    assert rig.actions(LATER) == ["unblock", "plan", "complete"]
-    assert rig.status(LATER).waits_for == ()
-
-
-def test_a_required_one_that_drifted_is_reopened_and_waited_for(rig: Rig) -> None:
-    rig.register(orders())
-    assert rig.run() is Status.COMPLETED
-    rig.db.orders.insert_one(old("late"))
-    later = orders(from_version=2, to_version=3, migrate=lambda doc: doc | {"third": True})
-    rig.register(later, name=LATER, requires=(NAME,))
-    assert rig.status(LATER).status == Status.BLOCKED
-    assert rig.status().status == Status.RUNNING
-    assert rig.run() is Status.COMPLETED
-    assert rig.run(name=LATER) is Status.COMPLETED
-    assert rig.db.orders.count_documents({"third": True}) == COUNT + 1
-
-
-def test_old_shapes_that_keep_appearing_fail_it_after_max_passes(rig: Rig) -> None:
-    rig.register(orders(max_passes=3))
-    made = 0
-
-    def interrupt(point: str) -> None:
-        nonlocal made
-        if point == "documents.read":
-            made += 1
-            rig.db.orders.insert_one(old(-made))  # behind the cursor
-
-    rig.interrupt = interrupt
-    assert rig.run() is Status.FAILED
-    status = rig.status()
-    assert status.pass_number == 3
-    assert status.last_error is not None
-    assert status.last_error.startswith("old-shape documents keep appearing after 3 passes")
-    rig.interrupt = lambda point: None
-    controls.retry(rig.ports, NAME, ANN, from_start=False)
-    assert rig.run() is Status.COMPLETED
-    assert_exact(rig, COUNT + made)
-    assert rig.actions() == ["plan", "fail", "retry", "plan", "complete"]
-
-
-def test_documents_that_appear_behind_the_cursor_are_found_by_the_next_pass(rig: Rig) -> None:
-    rig.register(orders())
-    rig.interrupt = at("documents.read", lambda: rig.db.orders.insert_one(old(-1)), arrival=5)
-    assert rig.run() is Status.COMPLETED
-    assert_exact(rig, COUNT + 1)
-    assert rig.status().pass_number == 2
-
-
-def test_an_empty_collection_is_done_at_once(db: Database[Any]) -> None:
-    rig = Rig(db=db)
-    rig.register(orders(max_parallel=4))
-    assert rig.run(lanes=4) is Status.COMPLETED
-    progress = rig.status().progress
-    assert (progress.done, progress.estimate, progress.percent) == (0, 0, 100.0)
-
-
-def test_stop_ends_a_lane_between_two_batches(rig: Rig) -> None:
-    rig.register(orders())
-    stop = StopEvent()
-    rig.interrupt = at("documents.write_same.committed", lambda: stop.set("shutdown"), arrival=2)
-    assert rig.run(stop=stop) is None
-    assert migrated(rig) == 20
-    assert rig.status().leases == ()
-    assert rig.run() is Status.COMPLETED
-    assert_exact(rig)
-
-
-def test_a_file_that_is_another_one_on_this_worker_is_waited_for(rig: Rig) -> None:
-    rig.register(orders())
-    rig.coordinate()
-
-    def never(doc: Document) -> Document:
-        raise AssertionError("the wrong code must not run")
-
-    rig.give(orders(migrate=never), text="2")
-    reason = "the migration file is changed on this worker (a deploy under way?)"
-    assert rig.coordinate() == Wait(reason=reason)
-    result = rig.slice()
-    assert (result.outcome, result.reason) == (Outcome.WAITING, "the migration file is changed")
-    assert result.retry_after > 0
-    assert migrated(rig) == 0
-    rig.give(orders())
-    assert rig.run() is Status.COMPLETED
-    assert_exact(rig)
-
-
-def test_a_state_of_a_newer_release_is_left_alone(rig: Rig) -> None:
-    rig.register(orders())
-    rig.coordinate()
-    rig.db[STATES].update_one({"_id": NAME}, {"$set": {"schema": 2, "unheard_of": 1}})
-    before = rig.db[STATES].find_one({"_id": NAME})
-    answer = rig.coordinate()
-    assert isinstance(answer, Wait)
-    assert "newer release" in answer.reason
-    assert rig.slice().outcome is Outcome.STALE
-    assert migrated(rig) == 0
-    with pytest.raises(BackgroundConflictError):
-        controls.pause(rig.ports, NAME, ANN)
-    assert rig.db[STATES].find_one({"_id": NAME}) == before
-
-
-def test_a_lane_stops_when_a_newer_release_takes_the_state_over(rig: Rig) -> None:
-    rig.register(orders())
-    newer = {"$set": {"schema": 2}}
-    rig.coordinate()
-    rig.interrupt = at("documents.write_same.committed", lambda: rig.db[STATES].update_one({"_id": NAME}, newer), arrival=2)
-    rig.slice()
-    assert migrated(rig) == 20
-    assert rig.db[LANES].count_documents({"lease": {"$exists": True}}) == 0
-
-
-def test_lanes_do_not_start_before_the_migration_does(rig: Rig) -> None:
-    rig.register(orders(migrate=to_shipping))
-    assert rig.slice().outcome is Outcome.STALE
-    assert migrated(rig) == 0

@@ -10,8 +10,9 @@ import bson
 import pytest
 from pymongo.database import Database
 
-from engine_kit import NAME, Document, Rig, old, orders, to_shipping
-from migronaut.core.state import PartitionStatus, Status
+from engine_kit import NAME, Document, Rig, at, old, orders, to_shipping
+from migronaut.core.lane import Outcome
+from migronaut.core.state import Partitioning, PartitionStatus, Status
 from migronaut.engine import controls
 from migronaut.engine.states import Request
 
@@ -47,6 +48,38 @@ def test_without_a_budget_one_bad_document_fails_the_migration(db: Database[Any]
     assert "address" not in error.message
     # Not one of its batch was written: the retry goes on there.
     assert db.orders.count_documents({"migrations": 1}) == status.totals.migrated == 1200
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_the_budget_counts_over_all_lanes(db: Database[Any], lanes: int) -> None:
+    seeded(db, 400)
+
+    def migrate(doc: Document) -> Document:
+        return {} if doc["_id"] % 50 == 0 else to_shipping(doc)
+
+    rig = Rig(db=db)
+    partitions = Partitioning(min_documents=50)
+    rig.register(orders(migrate=migrate, max_parallel=lanes, max_document_errors=3, partitions=partitions))
+    assert rig.run(lanes=lanes) is Status.FAILED
+    status = rig.status()
+    assert 4 <= status.left_out <= 4 + lanes
+    assert status.left_out == len(rig.state.bad_ids) == status.totals.failed
+    assert status.leases == ()
+
+
+def test_a_bad_document_found_while_somebody_pauses_fails_it_after_the_resume(db: Database[Any]) -> None:
+    """Neither the click nor the finding is lost, and the partition is not blamed."""
+    seeded(db, 30)
+    rig = Rig(db=db)
+    rig.interrupt = at("documents.read", lambda: controls.pause(rig.ports, NAME, Request()), arrival=2)
+    rig.register(orders(migrate=lambda doc: None if doc["_id"] == 15 else to_shipping(doc)))
+    rig.coordinate()
+    assert rig.slice().outcome is Outcome.PAUSED
+    assert rig.status().status == Status.PAUSED
+    assert rig.status().leases == ()
+    controls.resume(rig.ports, NAME, Request())
+    assert rig.run() is Status.FAILED
+    assert rig.status().left_out == 1
 
 
 @pytest.mark.parametrize("budget", [1, 5])
@@ -154,56 +187,6 @@ def test_an_unusable_result_is_a_document_error(db: Database[Any], kind: str, br
     assert db.orders.count_documents({"_id": BAD, "address": f"street of {BAD}", "schema_version": 1}) == 1
 
 
-@pytest.mark.parametrize("guard", ["snapshot", "version"])
-def test_what_the_server_refuses_is_found_in_the_middle_of_a_batch(db: Database[Any], guard: str) -> None:
-    """A unique index and a validator: those that offend are named, all the others are written."""
-    seeded(db, 40)
-    db.orders.create_index("number", unique=True, partialFilterExpression={"number": {"$exists": True}})
-    db.command("collMod", "orders", validator={"forbidden": {"$exists": False}})
-
-    def migrate(doc: Document) -> Document:
-        number = doc["_id"]
-        doc["number"] = 3 if number == 13 else number
-        if number in {17, 18}:
-            doc["forbidden"] = True
-        return to_shipping(doc)
-
-    rig = Rig(db=db)
-    rig.register(orders(migrate=migrate, batch_size=40, max_document_errors=3, guard=guard))
-    assert rig.run() is Status.COMPLETED
-    status = rig.status()
-    assert sorted(error.kind for error in status.errors) == ["refused-11000", "refused-121", "refused-121"]
-    assert sorted(rig.state.bad_ids) == [13, 17, 18]
-    assert (status.totals.migrated, status.totals.failed) == (37, 3)
-    assert db.orders.count_documents({"migrations": 1, "schema_version": 2}) == 37
-
-
-INDEXED: list[tuple[str, Any, Any, Any]] = [
-    ("16755", [("at", "2dsphere")], {"type": "Point", "coordinates": [1, 1]}, {"type": "Point", "coordinates": [999, 1]}),
-    ("13027", [("at", "2d")], [1, 1], [999, 1]),
-    ("16766", [("at", "hashed")], 1, [1, 2]),
-    ("171", [("at", 1), ("tags", 1)], 1, [1, 2]),
-]
-
-
-@pytest.mark.parametrize(("code", "index", "good", "bad"), INDEXED)
-def test_a_value_that_an_index_cannot_take_is_a_document_error(
-    db: Database[Any], code: str, index: Any, good: Any, bad: Any
-) -> None:
-    db.orders.insert_many([old(number, tags=[1, 2]) for number in range(20)])
-    db.orders.create_index(index)
-
-    def migrate(doc: Document) -> Document:
-        return to_shipping(doc) | {"at": bad if doc["_id"] == BAD else good}
-
-    rig = Rig(db=db)
-    rig.register(orders(migrate=migrate, max_document_errors=1))
-    assert rig.run() is Status.COMPLETED, rig.status().last_error
-    assert [error.kind for error in rig.status().errors] == [f"refused-{code}"]
-    assert rig.state.bad_ids == (BAD,)
-    assert rig.totals.migrated == 19
-
-
 def test_a_stored_document_that_is_no_utf_8_is_a_document_error(db: Database[Any]) -> None:
     seeded(db)
     broken = bson.encode(old("broken")).replace(b"street", b"str\xff\xfet")
@@ -223,37 +206,6 @@ def test_a_date_that_python_has_not_is_migrated_like_any_other(db: Database[Any]
     rig.register(orders())
     assert rig.run() is Status.COMPLETED
     assert db.orders.count_documents({"_id": 1, "migrations": 1, "at": far}) == 1
-
-
-@pytest.mark.parametrize("server", ["db", "standalone_db"])
-def test_a_result_that_still_matches_its_filter_is_a_document_error(
-    server: str, request: pytest.FixtureRequest
-) -> None:
-    """By predicate it would match for ever."""
-    database: Database[Any] = request.getfixturevalue(server)
-    seeded(database)
-
-    def migrate(doc: Document) -> Document:
-        if doc["_id"] == BAD:
-            return doc | {"changed": "but not in the field that counts"}
-        return to_shipping(doc)
-
-    rig = Rig(db=database)
-    settings = {"from_version": None, "to_version": None, "filter": {"address": {"$exists": True}}}
-    rig.register(orders(migrate=migrate, batch_size=20, max_document_errors=1, revision_field="rev", **settings))
-    assert rig.run() is Status.COMPLETED
-    assert [error.kind for error in rig.status().errors] == ["still-matches"]
-    assert rig.state.bad_ids == (BAD,)
-    assert database.orders.count_documents({"migrations": 1}) == rig.totals.migrated == 19
-
-
-def test_a_result_that_changes_nothing_is_a_document_error_by_predicate(db: Database[Any]) -> None:
-    seeded(db)
-    rig = Rig(db=db)
-    settings = {"from_version": None, "to_version": None, "filter": {"address": {"$exists": True}}}
-    rig.register(orders(migrate=lambda doc: doc, **settings))
-    assert rig.run() is Status.FAILED
-    assert {error.kind for error in rig.status().errors} == {"unchanged"}
 
 
 def test_a_version_that_is_no_number_is_none_of_ours(db: Database[Any]) -> None:

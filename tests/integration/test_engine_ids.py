@@ -27,7 +27,7 @@ def every_id() -> list[Any]:
     start = datetime(2024, 1, 1)
     ids: list[Any] = [MinKey(), MaxKey(), None, True, False, float("nan"), float("inf"), float("-inf"), Code("x")]
     ids += [f"key {number}" for number in many] + ["", "Straße", "\U0001f680"]
-    ids += [number for number in many] + [Int64(2**40 + number) for number in many] + [number + 0.5 for number in many]
+    ids += list(many) + [Int64(2**40 + number) for number in many] + [number + 0.5 for number in many]
     ids += [Decimal128(f"{number}.25") for number in many]
     ids += [ObjectId() for _ in many] + [Timestamp(1_700_000_000 + number, 1) for number in many]
     ids += [start + timedelta(days=number) for number in many] + [start - timedelta(days=365 * 300)]

@@ -1,4 +1,4 @@
-"""An application writes a document of the batch at a forced moment: its write stays, and the counters tell what became."""
+"""An application writes a document of the batch at a forced moment: its write stays, and the counters say so."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ OUTCOMES = [
 
 
 @pytest.mark.parametrize(("write", "expected"), OUTCOMES)
-def test_a_write_between_read_and_transaction_is_kept(db: Database[Any], write: Victim, expected: dict[str, int]) -> None:
+def test_a_write_between_read_and_transaction_is_kept(
+    db: Database[Any], write: Victim, expected: dict[str, int]
+) -> None:
     seeded(db)
     rig = Rig(db=db, interrupt=at("documents.read", lambda: write(db.orders)))
     rig.register(orders())
@@ -88,9 +90,7 @@ def test_a_write_after_the_comparison_aborts_the_transaction_and_is_kept(
 
 
 @pytest.mark.parametrize("write", [update, replace_by_old, replace_by_new, delete])
-def test_a_write_before_the_commit_waits_for_it_and_lands_on_the_new_document(
-    db: Database[Any], write: Victim
-) -> None:
+def test_a_write_before_the_commit_waits_for_it_and_lands_on_the_new_document(db: Database[Any], write: Victim) -> None:
     seeded(db)
     written = threading.Event()
     writer = threading.Thread(target=lambda: (write(db.orders), written.set()))

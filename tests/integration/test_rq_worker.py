@@ -198,7 +198,7 @@ def test_several_workers_beat_once_per_interval(connection: Redis, port: RqQueue
 
 def test_a_beat_without_broker_is_no_reason_to_end() -> None:
     unreachable = Redis(host="127.0.0.1", port=1, retry=None)
-    assert beat(unreachable, queue_name="migronaut-background") is False
+    assert beat(unreachable, queue_name="migronaut-background", interval=60) is False
 
 
 def test_a_worker_takes_one_queue_only(connection: Redis) -> None:
@@ -252,8 +252,8 @@ def test_the_exit_code_of_work_says_whether_the_end_was_asked_for(valkey: Embedd
                 process.terminate()
                 assert process.wait(STOP_LIMIT) == 0
             else:
-                os.kill(horse, signal.SIGKILL)
                 valkey.stop()
+                os.kill(horse, signal.SIGKILL)
                 assert process.wait(60) in (1, 5)
 
 

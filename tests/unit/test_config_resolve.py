@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from migronaut.config import Config, read_environment, resolve
+from migronaut.config.settings import NUMBERS
 from migronaut.errors import ConfigInvalidError
 
 REQUIRED = {"uri": "mongodb://localhost", "db": "shop"}
@@ -93,10 +94,15 @@ def test_every_setting_can_come_from_the_environment_but_objects(settle: Settle,
         "on_lock_held": "wait",
         "background_collection": "c",
         "background_on_drift": "report",
+        "slice_length": "2.5",
+        "heal_interval": "5",
+        "heal_grace": "10",
+        "verify_interval": "86400",
         "environment": "prod",
     }
+    numbers = {name: float(given[name]) for name in NUMBERS}
     config = settle({}, {f"MIGRONAUT_{name.upper()}": value for name, value in given.items()})
-    expected = {**given, "migrations_dir": tmp_path / "m", "lock_ttl": 1.5, "lease_ttl": 3600.0}
+    expected = {**given, **numbers, "migrations_dir": tmp_path / "m"}
     assert {name: getattr(config, name) for name in given} == expected
     assert set(config.origins) - set(given) == {"client", "logger"}
 
@@ -134,7 +140,9 @@ UNUSABLE: list[tuple[str, Any]] = [
     ("background_collection", "a."),
     ("background_collection", "x" * 121),
     *(("lock_ttl", value) for value in UNUSABLE_SECONDS),
-    *(("lease_ttl", value) for value in UNUSABLE_SECONDS),
+    *((name, value) for name in ("lease_ttl", "slice_length", "heal_interval") for value in UNUSABLE_SECONDS),
+    ("heal_grace", 901),
+    ("verify_interval", 0),
     ("on_lock_held", "Wait"),
     ("on_lock_held", []),
     ("background_on_drift", "ignore"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine_kit import assert_migrated_once, at, old, orders
-from migronaut.core.ports import Owner, Partition
+from migronaut.core.ports import Owner, Partition, UnavailableError
 from migronaut.core.state import Status
 from migronaut.engine.work import current_pass
 from migronaut.testing import FakeClock, MemoryCollection, MemoryEngine, MemoryServer
@@ -134,3 +134,38 @@ def test_a_lane_that_finds_all_slots_taken_does_not_sleep_on_them() -> None:
     assert status.status == Status.COMPLETED
     assert status.totals.migrated == 31
     assert engine.clock.monotonic() < 5
+
+
+@pytest.mark.parametrize("point", ["store.claim", "store.load", "documents.read", "documents.write_same.before-commit"])
+def test_a_short_outage_is_not_counted_on_the_partition(point: str) -> None:
+    engine = memory(count=30)
+
+    def away() -> None:
+        raise UnavailableError("no primary")
+
+    engine.server.interrupt = at(point, away, arrival=2)
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    assert (status.totals.migrated, status.totals.scanned, status.totals.slices) == (30, 30, 1)
+    assert_migrated_once(documents(engine))
+
+
+def test_an_outage_of_minutes_ends_the_run_and_loses_nothing() -> None:
+    engine = memory(count=30)
+    away = False
+
+    def interrupt(point: str) -> None:
+        nonlocal away
+        away = away or point == "documents.write_same.committed"
+        if away:
+            raise UnavailableError("no primary")
+
+    engine.server.interrupt = interrupt
+    with pytest.raises(UnavailableError):
+        engine.run(NAME)
+    assert engine.clock.monotonic() > 60
+    engine.server.interrupt = None
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    assert (status.totals.migrated, status.totals.scanned) == (30, 30)
+    assert_migrated_once(documents(engine))

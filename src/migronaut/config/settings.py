@@ -41,6 +41,11 @@ class Config:
         on_lock_held: ``"error"``, or ``"wait"`` for the lock.
         background_collection: States of background migrations; their other collections are named after it.
         background_on_drift: ``"reopen"`` a migration when documents of the old shape turn up, or ``"report"`` them.
+        slice_length: How long a lane in a queue's worker works before it gives way, 1-3600; None = as each migration
+            says.
+        heal_interval: Lost hints of a queue are looked for once per this time, in the whole cluster, 1-3600.
+        heal_grace: After this long past its time a hint counts as lost and is sent again, 1-900; doubled by every send.
+        verify_interval: Documents of the old shape are looked for once per this time, 1-86400.
         environment: Name of this environment, kept in the changelog.
         client: A ``MongoClient`` of the caller's; never closed by migronaut.
         logger: Where messages go; None = the logger ``migronaut``.
@@ -58,6 +63,10 @@ class Config:
     on_lock_held: Literal["error", "wait"] = "error"
     background_collection: str = "_migronaut_background"
     background_on_drift: Literal["reopen", "report"] = "reopen"
+    slice_length: float | None = None
+    heal_interval: float = 30.0
+    heal_grace: float = 30.0
+    verify_interval: float = 600.0
     environment: str | None = None
     client: object | None = field(default=None, repr=False)
     logger: logging.Logger | None = field(default=None, repr=False)
@@ -142,6 +151,10 @@ CHECKS: Mapping[str, Check] = {
     "on_lock_held": _choice("error", "wait"),
     "background_collection": _collection,
     "background_on_drift": _choice("reopen", "report"),
+    "slice_length": _seconds(1, 3600),
+    "heal_interval": _seconds(1, 3600),
+    "heal_grace": _seconds(1, 900),
+    "verify_interval": _seconds(1, 86_400),
     "environment": _label,
     "client": _client,
     "logger": _logger,
@@ -150,7 +163,7 @@ CHECKS: Mapping[str, Check] = {
 CODE_ONLY = frozenset({"client", "logger"})
 """Objects: they can be passed by code and by ``migronaut_config.py``, not written as text."""
 
-NUMBERS = frozenset({"lock_ttl", "lease_ttl"})
+NUMBERS = frozenset({"lock_ttl", "lease_ttl", "slice_length", "heal_interval", "heal_grace", "verify_interval"})
 """Given as text in the environment, as numbers everywhere else."""
 
 LATER = (

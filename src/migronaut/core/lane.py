@@ -50,6 +50,7 @@ class LaneFacts:
         batches: Finished in this slice; a slice always does one, or short ones would never end.
         out_of_time: The slice is over.
         state: The state as read now; None when it is gone.
+        repinned: Another file was pinned since the slice began; its transform is to be used from now on.
     """
 
     stopping: bool
@@ -59,6 +60,7 @@ class LaneFacts:
     state: BackgroundState | None
     generation: int
     plan: str
+    repinned: bool = False
 
 
 def before_batch(facts: LaneFacts) -> Outcome | None:
@@ -69,7 +71,10 @@ def before_batch(facts: LaneFacts) -> Outcome | None:
         return Outcome.STOPPED
     if facts.batches and facts.out_of_time:
         return Outcome.YIELDED
-    return control(facts.state, generation=facts.generation, plan=facts.plan)
+    outcome = control(facts.state, generation=facts.generation, plan=facts.plan)
+    if outcome is None and facts.repinned:
+        return Outcome.YIELDED
+    return outcome
 
 
 _ENDED = {

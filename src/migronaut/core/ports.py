@@ -350,7 +350,7 @@ class Tickets(Protocol):
         """All tickets of a migration."""
 
     def overdue(self) -> tuple[Ticket, ...]:
-        """Tickets past due by more than the grace of their sends (30 s x 2^sends, at most 15 min)."""
+        """Tickets past due by more than the grace of their sends (usually 30 s x 2^sends, at most 15 min)."""
 
     def resend(self, ticket: Ticket) -> Ticket | None:
         """Count one more send (and a loss if it was ``working``), make it due now."""

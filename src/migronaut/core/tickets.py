@@ -15,7 +15,7 @@ from migronaut.core.jobs import CoordinatorJob, Hint, LaneJob, queue_id
 
 MAX_LOSSES = 5
 MAX_DELAY = 300.0
-_GRACE = 30.0
+GRACE = 30.0
 _MAX_GRACE = 900.0
 
 
@@ -78,9 +78,9 @@ def ticket_id(migration: str, role: Role, *, lane: int | None = None) -> str:
     return migration if role is Role.COORDINATOR else f"{migration}#{lane}"
 
 
-def grace(sends: int) -> float:
+def grace(sends: int, *, first: float = GRACE) -> float:
     """Seconds past due after which a ticket counts as lost; every send doubles it: a backlog breeds no duplicates."""
-    return min(_MAX_GRACE, _GRACE * 2.0 ** min(sends, 10))
+    return min(_MAX_GRACE, first * 2.0 ** min(sends, 10))
 
 
 @frozen(kw_only=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from migronaut.cli.display import panel
@@ -23,8 +22,7 @@ _FROM = 25.0
 _WIDTH = 100
 _TITLE = "migronaut background run --concurrency 2"
 
-# Whoever looks at the picture should not load fonts from somewhere.
-_FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 class Snapshot:
@@ -53,7 +51,8 @@ def svg_of(status: BackgroundStatus) -> str:
     """The panel of one migration as an SVG."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(panel(status))
-    return console.export_svg(title=_TITLE, code_format=_FORMAT, unique_id="live")
+    # Whoever looks at the picture should not load fonts from somewhere.
+    return _FONT.sub("", console.export_svg(title=_TITLE, unique_id="live"))
 
 
 def main(arguments: list[str]) -> int:

@@ -151,9 +151,9 @@ def _ended_badly(watched: Watched) -> str | None:
 
 
 def _keep(options: DemoOptions, story: Story, place: Place) -> None:
-    story.kept(place, shown_uri=None if options.uri else place.uri)
-    if options.uri is None:
-        with _interruptible():
+    with _interruptible():
+        story.kept(place, shown_uri=None if options.uri else place.uri)
+        if options.uri is None:
             threading.Event().wait()
 
 

@@ -31,13 +31,14 @@ class Story:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def say(self, text: str) -> None:
-        """One line as it is: no markup is read from it."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+    def say(self, text: str, style: str | None = None) -> None:
+        """One paragraph as it is: no markup is read from it; only a terminal breaks it into lines."""
+        soft_wrap = not self._console.is_terminal
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=soft_wrap)
 
     def _head(self, text: str) -> None:
-        self._console.print()
-        self._console.print(text, style="bold", markup=False, highlight=False, soft_wrap=True)
+        self.say("")
+        self.say(text, "bold")
 
     def seeded(self, documents: int, seconds: float, place: Place, *, embedded: bool) -> None:
         """The servers are there, and the orders in them."""
@@ -92,9 +93,9 @@ class Story:
             f"  {number(totals.migrated)} orders in {seconds:.1f} s, {pace} a second, pauses included; "
             f"{number(totals.batches)} batches."
         )
-        if totals.conflicts:
+        if totals.retried:
             self.say(
-                f"  {number(totals.conflicts)} times the application wrote an order that was just being migrated: "
+                f"  {number(totals.retried)} times the application wrote an order that was just being migrated: "
                 "nothing was overwritten, the order was read again."
             )
 
@@ -114,7 +115,7 @@ class Story:
 
     def _check(self, text: str, *, good: bool) -> None:
         mark, style = ("✔", "green") if good else ("✘", "bold red")
-        self._console.print(f"  {mark} {text}", style=style, markup=False, highlight=False, soft_wrap=True)
+        self.say(f"  {mark} {text}", style)
 
     def compare(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """One order, before and after."""

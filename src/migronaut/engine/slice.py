@@ -165,12 +165,14 @@ class _Slice:
 
     def _ended(self, lost: Stop | None = None) -> Outcome | None:
         """Why to stop here, asked between batches and between partitions."""
+        state = self._patiently(lambda: self.ports.store.load(self.work.name), self.request.stop)
         facts = LaneFacts(
             stopping=self.request.stop.is_set(),
             lease_lost=lost is not None and lost.is_set(),
             batches=self.batches,
             out_of_time=self.ports.clock.monotonic() >= self.deadline,
-            state=self._patiently(lambda: self.ports.store.load(self.work.name), self.request.stop),
+            state=state,
+            repinned=state is not None and state.checksum != self.work.checksum,
             generation=self.work.this_pass.generation,
             plan=self.work.this_pass.plan,
         )

@@ -20,6 +20,7 @@ class Work:
     """What a lane needs to know to work a pass.
 
     Args:
+        checksum: Of the file that the transform came from.
         match: Query for the documents still to do.
         must_leave: Query that no rewritten document may match; None when versions decide.
         without: Ids of documents left out of this pass.
@@ -27,6 +28,7 @@ class Work:
     """
 
     name: str
+    checksum: str
     spec: Spec
     direction: Direction
     this_pass: Pass
@@ -44,6 +46,7 @@ def work_of(state: BackgroundState, source: Source, documents: Documents) -> Wor
     match = match_filter(spec, state.direction)
     return Work(
         name=state.name,
+        checksum=state.checksum,
         spec=spec,
         direction=state.direction,
         this_pass=current_pass(state),

@@ -14,7 +14,7 @@ from pymongo.database import Database
 from pymongo.errors import ConfigurationError, ConnectionFailure, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from migronaut.core.ports import PortError, UnavailableError, WriteConflictError
+from migronaut.core.ports import PortError, UnavailableError, WriteConflictError, WriteTooLargeError
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError, MigronautError, redact
 from migronaut.versioning import CODEC
 
@@ -26,6 +26,8 @@ CONNECT_TIMEOUT = 3.0
 _NOT_PERMITTED = 13
 _AUTHENTICATION_FAILED = frozenset({18, 8000})
 _WRITE_CONFLICT = 112
+_TOO_MUCH = frozenset({50, 262, 290, 334, 388})
+"""A command or transaction that takes too long, or more memory than the server gives it."""
 _UNAVAILABLE = frozenset({6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
 """Network trouble between servers, steps down and shutdowns, where the driver leaves them as plain failures."""
 
@@ -102,6 +104,7 @@ class translating(ContextDecorator):  # noqa: N801 - read as a verb, like contex
 
     Raises:
         UnavailableError: No primary answers for now.
+        WriteTooLargeError: It took too long, or too much memory.
         WriteConflictError: A transaction, or a write, met another one.
         ConnectionFailedError: The login is refused, or permission is missing.
         PortError: Anything else the server refused; its text is redacted.
@@ -121,6 +124,8 @@ def _translated(error: PyMongoError) -> Exception:
     code = error.code if isinstance(error, OperationFailure) else None
     if code in _UNAVAILABLE:
         return UnavailableError(f"no primary for now ({code})")
+    if code in _TOO_MUCH:
+        return WriteTooLargeError(f"server error {code}")
     if code == _WRITE_CONFLICT or error.has_error_label("TransientTransactionError"):
         return WriteConflictError(f"write conflict ({code})")
     return _refusal(error) or PortError(redact(error))

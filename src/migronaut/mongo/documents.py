@@ -52,7 +52,6 @@ _NO_INDEX_KEY = frozenset({171, 13026, 13027, 13067, 13068, 16755, 16766, 16804,
 """Values that an index cannot take: parallel arrays, a place that is none, an array to hash, an unknown language."""
 REFUSED = frozenset({15, 66, 72, 121, 11000}) | _TOO_LARGE | _NO_INDEX_KEY
 """Codes for one refused document: its depth, id, options, validation, a unique index, its size, an index key."""
-_TOO_MUCH = frozenset({50, 262, 290, 334})
 
 
 class MongoDocuments:
@@ -227,8 +226,6 @@ class MongoDocuments:
                 raise WriteTooLargeError from None
             raise WriteRefusedError(10334, chunk[0], kind="too-large") from None
         except OperationFailure as error:
-            if error.code in _TOO_MUCH:
-                raise WriteTooLargeError from error
             if error.code in REFUSED:
                 raise WriteRefusedError(error.code, chunk[0] if len(chunk) == 1 else None) from None
             raise
@@ -311,8 +308,6 @@ def _excluding(ids: Sequence[Any]) -> dict[str, Any]:
 def _fault(code: int, index: int | None) -> Exception:
     if code in REFUSED:
         return WriteRefusedError(code, index, kind="too-large" if code in _TOO_LARGE else "refused")
-    if code in _TOO_MUCH:
-        return WriteTooLargeError(f"server error {code}")
     return OperationFailure(f"The server refused an update (code {code}).", code)
 
 

@@ -9,11 +9,10 @@ from uuid import uuid4
 from pymongo import ASCENDING, ReturnDocument
 from pymongo.database import Database
 
-from migronaut.core.tickets import Role, Ticket, TicketStatus, grace, ticket_id
+from migronaut.core.tickets import GRACE, Role, Ticket, TicketStatus, grace, ticket_id
 from migronaut.mongo.codec import ticket_from, to_document
 from migronaut.mongo.connection import collections, translating
 
-_FIRST_GRACE = grace(0)
 _LONGEST_GRACE = grace(64)
 _ENOUGH_SENDS = 32  # doubled that often, every grace is the longest
 
@@ -22,12 +21,11 @@ def _in(seconds: float) -> dict[str, Any]:
     return {"$add": ["$$NOW", seconds * 1000]}
 
 
-_DOUBLED = {"$multiply": [_FIRST_GRACE, {"$pow": [2, {"$min": ["$sends", _ENOUGH_SENDS]}]}]}
-_LOST_AT = {"$add": ["$due", {"$multiply": [1000, {"$min": [_LONGEST_GRACE, _DOUBLED]}]}]}
-# The first condition is there for the index on ``due``.
-_OVERDUE = {
-    "$and": [{"$expr": {"$lt": ["$due", _in(-_FIRST_GRACE)]}}, {"$expr": {"$lt": [_LOST_AT, "$$NOW"]}}],
-}
+def _overdue(first_grace: float) -> dict[str, Any]:
+    doubled = {"$multiply": [first_grace, {"$pow": [2, {"$min": ["$sends", _ENOUGH_SENDS]}]}]}
+    lost_at = {"$add": ["$due", {"$multiply": [1000, {"$min": [_LONGEST_GRACE, doubled]}]}]}
+    # The first condition is there for the index on ``due``.
+    return {"$and": [{"$expr": {"$lt": ["$due", _in(-first_grace)]}}, {"$expr": {"$lt": [lost_at, "$$NOW"]}}]}
 
 
 def _hint_of(ticket: Ticket) -> dict[str, Any]:
@@ -53,10 +51,14 @@ class MongoTickets:
     Args:
         db: Where they live; its client may be set up in any way.
         background_collection: Name of the collection of the states.
+        grace: Seconds past due after which a hint that was sent once counts as lost.
     """
 
-    def __init__(self, db: Database[Any], *, background_collection: str = "_migronaut_background") -> None:
+    def __init__(
+        self, db: Database[Any], *, background_collection: str = "_migronaut_background", grace: float = GRACE
+    ) -> None:
         (self._tickets,) = collections(db, f"{background_collection}_tickets")
+        self._overdue = _overdue(grace)
         self._prepared = False
 
     def _prepare(self) -> None:
@@ -144,7 +146,7 @@ class MongoTickets:
     @translating()
     def overdue(self) -> tuple[Ticket, ...]:
         """Tickets past due by more than the grace of their sends, the longest overdue first."""
-        return tuple(ticket_from(doc) for doc in self._tickets.find(_OVERDUE).sort("due"))
+        return tuple(ticket_from(doc) for doc in self._tickets.find(self._overdue).sort("due"))
 
     @translating()
     def resend(self, ticket: Ticket) -> Ticket | None:

@@ -8,15 +8,20 @@ from typing import Any
 
 from attrs import evolve
 
-from migronaut.core.tickets import Role, Ticket, TicketStatus, grace, ticket_id
+from migronaut.core.tickets import GRACE, Role, Ticket, TicketStatus, grace, ticket_id
 from migronaut.testing.server import MemoryServer
 
 
 class MemoryTickets:
-    """The tickets of a ``MemoryServer``."""
+    """The tickets of a ``MemoryServer``.
 
-    def __init__(self, server: MemoryServer) -> None:
+    Args:
+        grace: Seconds past due after which a hint that was sent once counts as lost.
+    """
+
+    def __init__(self, server: MemoryServer, *, grace: float = GRACE) -> None:
         self._server = server
+        self._grace = grace
 
     def open(self, migration: str, role: Role, *, lane: int | None = None) -> tuple[Ticket, bool]:
         """A fresh ticket (True), or the one that is alive already (False)."""
@@ -94,7 +99,7 @@ class MemoryTickets:
         """Tickets past due by more than the grace of their sends, the longest overdue first."""
         self._server.reach("tickets.overdue")
         now = self._server.now()
-        late = self._select(lambda stored: stored.due + timedelta(seconds=grace(stored.sends)) < now)
+        late = self._select(lambda stored: stored.due + timedelta(seconds=grace(stored.sends, first=self._grace)) < now)
         return tuple(sorted(late, key=lambda ticket: ticket.due))
 
     def resend(self, ticket: Ticket) -> Ticket | None:
