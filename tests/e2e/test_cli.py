@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
+
 from e2e.cli_kit import BACKGROUND, Cli, interrupt
 
 Db = Database[dict[str, Any]]

@@ -67,8 +67,8 @@ def _client(uri: str, timeout: float) -> MongoClient[dict[str, Any]]:
     # The driver's text may quote a piece of the password, so it is left out.
     except (ConfigurationError, TypeError, ValueError):
         raise ConfigInvalidError(
-            "The MongoDB URI cannot be used: it must look like mongodb://host:27017/ or mongodb+srv://host/, with known "
-            "options and with user name and password percent-encoded.",
+            "The MongoDB URI cannot be used: it must look like mongodb://host:27017/ or mongodb+srv://host/, "
+            "with known options and with user name and password percent-encoded.",
             setting="uri",
         ) from None
 
