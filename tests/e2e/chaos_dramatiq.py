@@ -38,7 +38,7 @@ class _Dramatiq:
 
     def commands(self, *, faulty: bool) -> Sequence[Sequence[str]]:
         boot = "e2e.chaos_dramatiq:boot" if faulty else "migronaut_dramatiq.app:boot"
-        options = ["--processes=1", f"--threads={LANES}", "--worker-shutdown-timeout=60000", "-v"]
+        options = ["--processes=1", f"--threads={LANES}", "--worker-shutdown-timeout=60000"]
         return [python("dramatiq", boot, *options, f"--queues={self.queue}")] * _WORKERS
 
     def port(self, migrator: Migrator) -> DramatiqQueue:

@@ -43,7 +43,7 @@ STATE = BackgroundState(
     phase=Phase.PROCESS,
     pass_number=1,
     generation=1,
-    plan=Plan(token="t", method="sampled", estimate=100, match="hash"),
+    plan=Plan(token="t", method="sampled", estimate=100, match="hash", made_at=AT),
 )
 FACTS = Facts(state=STATE, file=FileFact.OK, match="hash")
 

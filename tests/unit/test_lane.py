@@ -32,7 +32,7 @@ STATE = BackgroundState(
     updated_at=AT,
     phase=Phase.PROCESS,
     generation=3,
-    plan=Plan(token="t", method="single", estimate=1, match="hash"),
+    plan=Plan(token="t", method="single", estimate=1, match="hash", made_at=AT),
 )
 FACTS = LaneFacts(stopping=False, lease_lost=False, batches=5, out_of_time=False, state=STATE, generation=3, plan="t")
 

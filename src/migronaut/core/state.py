@@ -173,6 +173,7 @@ class Lease:
     Args:
         slot: 0-63; a unique index keeps two leases of a migration out of one slot.
         ttl: Seconds after ``renewed_at`` (server time) at which anybody may take it.
+        session: What its transactions run in, for whoever has to end them in its place.
     """
 
     slot: int
@@ -182,6 +183,7 @@ class Lease:
     pid: int
     ttl: float
     renewed_at: datetime | None = None
+    session: str | None = None
 
 
 @frozen(kw_only=True)
@@ -231,6 +233,7 @@ class Plan:
     method: str
     estimate: int
     match: str
+    made_at: datetime
     at_least: bool = False
     degraded: str | None = None
 

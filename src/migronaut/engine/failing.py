@@ -12,7 +12,7 @@ from attrs import evolve
 from migronaut.core.coordinator import budget_text
 from migronaut.core.lifecycle import Action
 from migronaut.core.ports import Store
-from migronaut.core.state import MAX_BAD_IDS, MAX_ERRORS, TERMINAL, BackgroundState, Partition
+from migronaut.core.state import MAX_BAD_IDS, MAX_ERRORS, TERMINAL, BackgroundState, Partition, Status
 from migronaut.engine.states import acted, change
 from migronaut.engine.work import current_pass
 from migronaut.versioning import CODEC
@@ -41,7 +41,7 @@ def check_budget(store: Store, name: str) -> bool:
 
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
         named = with_bad(state, store.partitions(current_pass(state)))
-        if state.status in TERMINAL or named.left_out <= state.spec.max_document_errors:
+        if state.status is not Status.RUNNING or named.left_out <= state.spec.max_document_errors:
             return None
         return failed(named, budget_text(named.left_out, state.spec.max_document_errors), at)
 

@@ -67,6 +67,7 @@ def _planned(store: Store, state: BackgroundState, drawn: _Drawn, token: str, *,
         method=drawn.method,
         estimate=drawn.estimate,
         match=match_of(state),
+        made_at=at,
         at_least=drawn.at_least,
         degraded=drawn.degraded,
     )

@@ -102,7 +102,7 @@ def _by_status(partitions: tuple[Partition, ...]) -> dict[str, int]:
 def _progress(state: BackgroundState, partitions: tuple[Partition, ...], now: datetime, rate: float | None) -> Progress:
     """Of the current pass; its counters are in the partitions until it is closed, then in the totals."""
     scanned = sum(partition.counters.scanned for partition in partitions)
-    started = state.started_at or now
+    started = state.plan.made_at if state.plan else now
     return progress_of(
         status=state.status,
         done=scanned if partitions else state.totals.scanned,

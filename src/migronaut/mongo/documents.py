@@ -165,9 +165,9 @@ class MongoDocuments:
         must_leave: Mapping[str, Any] | None = None,
     ) -> frozenset[int]:
         """One short snapshot transaction: compare, update, checkpoint, commit."""
+        session = self._store.sessions.current()
         with (
             translating(),
-            self._db.client.start_session(causal_consistency=False) as session,
             # Leaving this block by an exception aborts the transaction.
             session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority"), ReadPreference.PRIMARY),
         ):

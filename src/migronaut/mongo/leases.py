@@ -23,6 +23,7 @@ from migronaut.mongo.records import StoreRecords
 
 _EXPIRES_AT = {"$add": ["$lease.renewed_at", {"$multiply": ["$lease.ttl", 1000]}]}
 _RENEWED = {"$currentDate": {"lease.renewed_at": True}}
+_TOLD = ("slot", "token", "owner", "host", "pid", "ttl", "session")
 _DROPPED = {"$unset": {"lease": ""}}
 # The words sort so that "running" comes before "pending".
 _STARTED_THEN_LARGEST = [("status", DESCENDING), ("estimate", DESCENDING), ("seq", ASCENDING)]
@@ -50,8 +51,17 @@ class Leases(StoreRecords):
         """
         self._prepare()
         self._reap(work.background)
+        session = self.sessions.current_name()
         for slot in self._slots(work.background, slots):
-            lease = Lease(slot=slot, token=uuid4().hex, owner=owner.name, host=owner.host, pid=owner.pid, ttl=ttl)
+            lease = Lease(
+                slot=slot,
+                token=uuid4().hex,
+                owner=owner.name,
+                host=owner.host,
+                pid=owner.pid,
+                ttl=ttl,
+                session=session,
+            )
             try:
                 doc = self._take(work, lease)
             except DuplicateKeyError:
@@ -68,7 +78,7 @@ class Leases(StoreRecords):
         yield from (slot for slot in later if slot not in held)
 
     def _take(self, work: Pass, lease: Lease) -> dict[str, Any] | None:
-        told = {name: getattr(lease, name) for name in ("slot", "token", "owner", "host", "pid", "ttl")}
+        told = {name: getattr(lease, name) for name in _TOLD}
         return self._partitions.find_one_and_update(
             of_pass(work) | {"status": {"$in": OPEN}, "lease": {"$exists": False}},
             {
@@ -81,10 +91,18 @@ class Leases(StoreRecords):
         )
 
     def _reap(self, background: str) -> None:
-        self._partitions.update_many(
-            _held(background) | {"$expr": {"$lte": [_EXPIRES_AT, "$$NOW"]}},
-            {"$inc": {"counters.reclaims": 1}, **_DROPPED},
-        )
+        expired = _held(background) | {"$expr": {"$lte": [_EXPIRES_AT, "$$NOW"]}}
+        lost = self._end_sessions(expired)
+        if lost:
+            self._partitions.update_many(
+                expired | {"_id": {"$in": lost}}, {"$inc": {"counters.reclaims": 1}, **_DROPPED}
+            )
+
+    def _end_sessions(self, held: dict[str, Any]) -> list[str]:
+        """Abort what the holders of leases have open; the ids of their partitions."""
+        found = list(self._partitions.find(held, {"lease.session": 1}))
+        self.sessions.end(doc["lease"].get("session") for doc in found)
+        return [doc["_id"] for doc in found]
 
     @translating()
     def renew(self, partition: Partition) -> bool:
@@ -142,6 +160,7 @@ class Leases(StoreRecords):
     @translating()
     def drop_leases(self, background: str) -> int:
         """Take all leases away: their holders are fenced off at their next write; their number."""
+        self._end_sessions(_held(background))
         return self._partitions.update_many(_held(background), _DROPPED).modified_count
 
 

@@ -8,6 +8,7 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.database import Database
 
 from migronaut.mongo.connection import collections
+from migronaut.mongo.sessions import LaneSessions
 
 _STATES = [IndexModel([("status", ASCENDING), ("registered_at", ASCENDING)])]
 _PARTITIONS = [
@@ -33,6 +34,7 @@ class StoreRecords:
             db, background_collection, f"{background_collection}_partitions", f"{background_collection}_clock"
         )
         self._db = db
+        self.sessions = LaneSessions(db.client)
         self._prepared = False
 
     def _prepare(self) -> None:
