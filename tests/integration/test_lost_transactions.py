@@ -1,39 +1,57 @@
-"""A lane that vanishes inside its transaction: its locks must not outlive its lease."""
+"""A process that dies inside its transaction leaves documents locked; whoever takes its lease over unlocks them."""
 
 from __future__ import annotations
 
-import threading
+import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+from pymongo import MongoClient
 from pymongo.database import Database
 
-from engine_kit import NAME, Rig, at, old, orders
+from engine_kit import NAME, Rig, assert_migrated_once, old, orders
+from engine_lane import LEASE_TTL, start
+from migronaut.core.state import Status
+
+pytestmark = pytest.mark.chaos
 
 PROMPT = 10.0
-"""Seconds, far below the server's own limit for open transactions (60 s)."""
+"""Seconds, far below the server's own limit for open transactions, which is a minute."""
 
 
-def _vanish(db: Database[Any]) -> tuple[threading.Event, threading.Thread]:
-    """A lane that stops between its updates and its commit, without a sign of life; the event lets it go on."""
-    inside, go_on = threading.Event(), threading.Event()
-
-    def stop() -> None:
-        inside.set()
-        go_on.wait(60)
-
-    rig = Rig(db=db, lease_ttl=1.0, interrupt=at("documents.write_same.before-commit", stop))
-    rig.give(orders())
-    rig.engine.ports.heartbeat.beating = _no_beat  # type: ignore[method-assign]
-    thread = threading.Thread(target=rig.slice, daemon=True)
-    thread.start()
-    assert inside.wait(20)
-    return go_on, thread
+def lost_inside_a_transaction(db: Database[Any], uri: str) -> Rig:
+    """The first ten documents are updated and not committed; nobody is there to go on."""
+    db.orders.insert_many([old(number) for number in range(45)])
+    rig = Rig(db=db, lease_ttl=LEASE_TTL)
+    rig.register(orders())
+    process = start(uri, db.name, {}, point="documents.write_same.before-commit")
+    assert process.wait(30) == -signal.SIGKILL
+    return rig
 
 
-def _no_beat(renew: Any, *, ttl: float) -> Any:
-    from contextlib import nullcontext
+def next_lane(rig: Rig) -> None:
+    assert rig.run() is Status.COMPLETED
 
-    from migronaut.engine.stopping import StopEvent
 
-    return nullcontext(StopEvent())
+def operator(rig: Rig) -> None:
+    assert rig.ports.store.drop_leases(NAME) == 1
+
+
+@pytest.mark.parametrize("taken_over_by", [next_lane, operator])
+def test_documents_of_a_dead_lane_are_free_as_soon_as_its_lease_is_taken(
+    client: MongoClient[Any], db: Database[Any], mongo_uri: str, taken_over_by: Callable[[Rig], None]
+) -> None:
+    name = "transactionLifetimeLimitSeconds"
+    assert client.admin.command({"getParameter": 1, name: 1})[name] > 2 * PROMPT
+    rig = lost_inside_a_transaction(db, mongo_uri)
+    started = time.monotonic()
+    taken_over_by(rig)
+    db.orders.update_one({"_id": 3}, {"$inc": {"hits": 1}})
+    assert time.monotonic() - started < PROMPT
+    rig.run()
+    documents = rig.documents()
+    assert_migrated_once(documents)
+    assert documents[3]["hits"] == 1
+    assert rig.totals.conflicts == 0

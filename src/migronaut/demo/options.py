@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from attrs import field, frozen
 
 from migronaut.errors import UsageError
+
+IMPATIENT: Mapping[str, float] = {"lease_ttl": 4, "slice_length": 2, "heal_interval": 1, "heal_grace": 1}
+"""Settings, in seconds, with which what is lost comes back while somebody watches; the defaults wait longer."""
 
 DEFAULT_DOCUMENTS = 50_000
 MAX_DOCUMENTS = 5_000_000

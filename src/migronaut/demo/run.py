@@ -19,8 +19,7 @@ from rich.console import Console
 from migronaut.cli.display import LiveProgress
 from migronaut.config import resolve
 from migronaut.demo import queues
-from migronaut.demo.app import FACTORY, LEASE_TTL, DemoMigrator
-from migronaut.demo.options import DemoOptions, QueueKind
+from migronaut.demo.options import IMPATIENT, DemoOptions, QueueKind
 from migronaut.demo.orders import COLLECTION, FIRST_ID, seed
 from migronaut.demo.processes import WorkerCommand, Workers
 from migronaut.demo.project import pace_of, write_migration
@@ -29,6 +28,7 @@ from migronaut.demo.servers import Place, open_place
 from migronaut.demo.story import Story
 from migronaut.demo.traffic import Application
 from migronaut.demo.watching import LiveDisplay, Watch, Watched
+from migronaut.migrator import Migrator
 from migronaut.queueing import enqueue_background
 
 _WORKERS = 2
@@ -70,7 +70,7 @@ class _Demo:
 
     def run(self) -> int:
         config = resolve(flags=self._settings(), env={}, cwd=self.home)
-        with DemoMigrator(config) as migrator:
+        with Migrator(config) as migrator:
             self._seed(migrator)
             before = self._first(migrator)
             self._register(migrator)
@@ -93,26 +93,26 @@ class _Demo:
             "uri": place.uri,
             "db": place.db,
             "migrations_dir": self.home / "migrations",
-            "lease_ttl": LEASE_TTL,
+            **IMPATIENT,
         }
 
-    def _seed(self, migrator: DemoMigrator) -> None:
+    def _seed(self, migrator: Migrator) -> None:
         began = time.monotonic()
         seed(migrator.db, self.options.documents)
         seconds = time.monotonic() - began
         self.story.seeded(self.options.documents, seconds, self.place, embedded=self.options.uri is None)
 
-    def _register(self, migrator: DemoMigrator) -> None:
+    def _register(self, migrator: Migrator) -> None:
         pace = pace_of(self.options.documents, self.options.queue)
         source = write_migration(self.home / "migrations", pace)
         migrator.up(requested_by="demo")
         self.story.registered(source, pace)
 
-    def _first(self, migrator: DemoMigrator) -> Mapping[str, Any]:
+    def _first(self, migrator: Migrator) -> Mapping[str, Any]:
         found: Mapping[str, Any] = migrator.db[COLLECTION].find_one({"_id": FIRST_ID}) or {}
         return found
 
-    def _work(self, migrator: DemoMigrator) -> Watched:
+    def _work(self, migrator: Migrator) -> Watched:
         queue = self.options.queue
         command = WorkerCommand(
             arguments=queues.worker_arguments(queue), environment=self._environment(), directory=self.home
@@ -121,7 +121,7 @@ class _Demo:
         if self.place.broker_url is not None:
             port = queues.open_port(queue, self.place.broker_url, migrator)
             enqueue_background(port, migrator)
-        self.story.started(queue, command, _WORKERS, embedded=self.options.uri is None)
+        self.story.started(queue, command, _WORKERS)
         with Workers(_WORKERS, command) as workers, self.display as display:
             return Watch(migrator, workers, display=display, port=port, say=self.story.say).run()
 
@@ -132,7 +132,6 @@ class _Demo:
             parts = inherited["PYTHONPATH"].split(os.pathsep)
             inherited["PYTHONPATH"] = os.pathsep.join(str(Path(part).absolute()) for part in parts if part)
         own = {f"MIGRONAUT_{name.upper()}": str(value) for name, value in self._settings().items()}
-        own["MIGRONAUT_APP"] = FACTORY
         if self.place.broker_url is not None:
             variable = "MIGRONAUT_REDIS_URL" if self.options.queue is QueueKind.RQ else "MIGRONAUT_BROKER_URL"
             own[variable] = self.place.broker_url

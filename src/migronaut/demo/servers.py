@@ -12,9 +12,6 @@ from migronaut.demo.options import DemoOptions, QueueKind
 from migronaut.embedded import EmbeddedMongo, EmbeddedValkey
 from migronaut.mongo.connection import connect
 
-TRANSACTION_LIMIT = 4
-"""Seconds after which the demo's own server gives up an unfinished transaction."""
-
 _EMBEDDED_DB = "shop"
 _OWN_PREFIX = "migronaut_demo_"
 
@@ -51,11 +48,7 @@ def open_place(options: DemoOptions) -> Iterator[Place]:
 
 
 def _embedded(stack: ExitStack) -> Place:
-    uri = stack.enter_context(EmbeddedMongo()).uri
-    with connect(uri) as client:
-        # A worker that is killed inside a transaction leaves it open, and the orders in it locked, for up to 90 s.
-        client.admin.command("setParameter", 1, transactionLifetimeLimitSeconds=TRANSACTION_LIMIT)
-    return Place(uri=uri, db=_EMBEDDED_DB)
+    return Place(uri=stack.enter_context(EmbeddedMongo()).uri, db=_EMBEDDED_DB)
 
 
 def _foreign(options: DemoOptions, uri: str, stack: ExitStack) -> Place:

@@ -12,12 +12,11 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from migronaut.cli.words import number
-from migronaut.demo.app import LEASE_TTL
-from migronaut.demo.options import QueueKind
+from migronaut.demo.options import IMPATIENT, QueueKind
 from migronaut.demo.processes import WorkerCommand
 from migronaut.demo.project import NAME, Pace
 from migronaut.demo.proof import Proof
-from migronaut.demo.servers import TRANSACTION_LIMIT, Place
+from migronaut.demo.servers import Place
 from migronaut.demo.watching import Kill, Watched
 from migronaut.engine.status import BackgroundStatus
 
@@ -58,16 +57,15 @@ class Story:
             "slower than need be, so that there is something to watch."
         )
 
-    def started(self, queue: QueueKind, command: WorkerCommand, workers: int, *, embedded: bool) -> None:
+    def started(self, queue: QueueKind, command: WorkerCommand, workers: int) -> None:
         """The workers, and what makes them notice soon that one is gone."""
         by = f" of {_QUEUE_NAMES[queue]}" if queue in _QUEUE_NAMES else ""
         self._head(f"3. {workers} worker processes{by}, beside an application that goes on writing orders")
         self.say(f"Each is: {command.shown}")
         self.say(
-            f"In this demo a lane counts as lost after {LEASE_TTL:g} s without a sign of life (lease_ttl; usually 60)."
+            f"In this demo a lane counts as lost after {IMPATIENT['lease_ttl']:g} s without a sign of life "
+            "(lease_ttl; usually 60)."
         )
-        if embedded:
-            self.say(f"Its MongoDB undoes an unfinished transaction after {TRANSACTION_LIMIT} s (usually 60).")
 
     def ended(self, watched: Watched, proof: Proof, application_error: str | None) -> None:
         """Totals and proofs."""
