@@ -14,6 +14,8 @@ from pymongo.database import Database
 
 from migronaut.core.ports import Checkpoint, Documents, Owner, Pass, Store, Write
 from migronaut.core.state import Counters, Cursor, Partition, Scope, Spec
+from migronaut.mongo.documents import MongoDocuments
+from migronaut.mongo.store import MongoStore
 from migronaut.testing import MemoryCollection, MemoryDocuments, MemoryServer, MemoryStore
 from migronaut.versioning import CODEC
 
@@ -165,10 +167,6 @@ def opened(kind: str, request: pytest.FixtureRequest) -> Iterator[World]:
 
         yield World(documents, MemoryStore(server), InMemory(server.collection(COLLECTION)), interrupt_memory)
         return
-    from migronaut.mongo.store import MongoStore
-
-    from migronaut.mongo.documents import MongoDocuments
-
     db: Database[Any] = request.getfixturevalue("db")
     collection = db.create_collection(COLLECTION, codec_options=CODEC)
     store = MongoStore(db)
