@@ -172,6 +172,20 @@ def test_an_unreachable_server_is_told_within_five_seconds_without_credentials(c
     assert "hunter2" not in called.error
 
 
+def test_a_user_without_permission_is_told_so_and_nothing_is_changed(
+    cli: Cli, client: MongoClient[dict[str, Any]], db: Db
+) -> None:
+    cli.write(NAME, BACKGROUND)
+    refusal = {"failCommands": ["find", "insert", "findAndModify"], "errorCode": 13}
+    client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=refusal)
+    try:
+        called = cli("up")
+    finally:
+        client.admin.command("configureFailPoint", "failCommand", mode="off")
+    assert (called.code, "no permission" in called.error) == (5, True)
+    assert db.name not in client.list_database_names()
+
+
 @pytest.mark.parametrize(
     ("arguments", "settings", "code", "word"),
     [
