@@ -6,16 +6,14 @@ they are overwritten, so no write of an application is lost, whether or not it c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from struct import unpack_from
 from typing import Any
 
 import bson
-from bson.raw_bson import RawBSONDocument
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
-from pymongo.errors import DocumentTooLarge, ExecutionTimeout, OperationFailure, PyMongoError
+from pymongo.errors import ExecutionTimeout, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
@@ -26,32 +24,21 @@ from migronaut.core.ports import (
     CheckpointFor,
     GuardedResult,
     TookTooLongError,
-    UnavailableError,
     Write,
-    WriteConflictError,
     WriteRefusedError,
-    WriteTooLargeError,
 )
 from migronaut.core.state import Cursor, Partition, Scope, Spec
 from migronaut.mongo.connection import translating
+from migronaut.mongo.raw import replies, split
 from migronaut.mongo.scopes import all_of, bracket_of, scope_filter, type_filter
 from migronaut.mongo.store import MongoStore
+from migronaut.mongo.updates import UpdateCommands
 from migronaut.versioning import CODEC
 
 _MAX_READ = 16 * 1024 * 1024
 """Bytes after which a batch is cut, so that the memory of a lane does not follow the size of documents."""
-_HEADROOM = 64 * 1024
-"""Bytes of a command that are not statements."""
-_ELEMENT = 8
-"""Bytes that BSON adds to an element of an array: its type and its index as text."""
 _COMMIT_TRIES = 3
 _BY_ID = [("_id", 1)]
-
-_TOO_LARGE = frozenset({10334, 17419})
-_NO_INDEX_KEY = frozenset({171, 13026, 13027, 13067, 13068, 16755, 16766, 16804, 17261, 17262, 17280})
-"""Values that an index cannot take: parallel arrays, a place that is none, an array to hash, an unknown language."""
-REFUSED = frozenset({15, 66, 72, 121, 11000}) | _TOO_LARGE | _NO_INDEX_KEY
-"""Codes for one refused document: its depth, id, options, validation, a unique index, its size, an index key."""
 
 
 class MongoDocuments:
@@ -62,22 +49,15 @@ class MongoDocuments:
         self._store = store
         self._spec = spec
         self._db = db.with_options(CODEC, ReadPreference.PRIMARY, WriteConcern("majority"), ReadConcern("local"))
-        self._name = spec.collection
+        self._updates = UpdateCommands(self._db, spec.collection)
         self._collection = self._db[spec.collection]
         self._hint: list[tuple[str, int]] | None = None
-        self._known: Mapping[str, Any] | None = None
 
     def transactions(self) -> bool:
         """True on replica sets and mongos."""
         with translating():
-            hello = self._hello()
+            hello = self._updates.hello
         return "setName" in hello or hello.get("msg") == "isdbgrid"
-
-    def _hello(self) -> Mapping[str, Any]:
-        """What the server is and how much it takes, asked once."""
-        if self._known is None:
-            self._known = self._db.client.admin.command("hello")
-        return self._known
 
     def indexed(self) -> bool:
         """True when an index on version and ``_id`` exists, or none is needed."""
@@ -130,7 +110,7 @@ class MongoDocuments:
                 query, sort=_BY_ID, limit=limit, batch_size=limit, hint=self._index()
             )
             with cursor:
-                for reply in _raw(cursor):
+                for reply in replies(cursor):
                     documents += split(reply)
                     size += len(reply)
                     if size >= _MAX_READ and len(documents) < limit:
@@ -154,7 +134,7 @@ class MongoDocuments:
             query, sort=_BY_ID, batch_size=len(ids) + 1, hint=_BY_ID, session=session
         )
         with cursor:
-            return [document for reply in _raw(cursor) for document in split(reply)]
+            return [document for reply in replies(cursor) for document in split(reply)]
 
     def write_same(
         self,
@@ -174,7 +154,7 @@ class MongoDocuments:
             left_out = self._left_out(writes, session)
             self.interrupt("documents.write_same.compared")
             written = [index for index in range(len(writes)) if index not in left_out]
-            self._update(writes, written, session)
+            self._updates.ordered(writes, written, session)
             if must_leave is not None:
                 self._check_left(writes, written, must_leave, session)
             self._store.checkpoint(partition, checkpoint(left_out), session=session)
@@ -191,45 +171,6 @@ class MongoDocuments:
         present = set(now)
         return frozenset(index for index, write in enumerate(writes) if write.before not in present)
 
-    def _update(self, writes: Sequence[Write], indexes: Sequence[int], session: ClientSession) -> None:
-        for chunk in self._chunks(writes, indexes):
-            reply = self._send(writes, chunk, session=session, ordered=True)
-            for refusal in reply.get("writeErrors", ()):
-                raise _fault(refusal["code"], chunk[refusal["index"]])
-            if reply["n"] != len(chunk):
-                raise WriteConflictError("an update by _id met no document")
-
-    def _chunks(self, writes: Sequence[Write], indexes: Iterable[int]) -> Iterable[list[int]]:
-        """Cut by what the server takes in one command."""
-        hello = self._hello()
-        most_bytes = min(hello["maxBsonObjectSize"], hello["maxMessageSizeBytes"]) - _HEADROOM
-        chunk: list[int] = []
-        size = 0
-        for index in indexes:
-            length = len(writes[index].statement) + _ELEMENT
-            if chunk and (size + length > most_bytes or len(chunk) >= hello["maxWriteBatchSize"]):
-                yield chunk
-                chunk, size = [], 0
-            chunk.append(index)
-            size += length
-        if chunk:
-            yield chunk
-
-    def _send(self, writes: Sequence[Write], chunk: Sequence[int], **options: Any) -> Mapping[str, Any]:
-        session = options.pop("session", None)
-        statements = [RawBSONDocument(writes[index].statement, _RAW) for index in chunk]
-        command = {"update": self._name, "updates": statements, **options}
-        try:
-            return self._db.command(command, session=session)
-        except DocumentTooLarge:
-            if len(chunk) > 1:
-                raise WriteTooLargeError from None
-            raise WriteRefusedError(10334, chunk[0], kind="too-large") from None
-        except OperationFailure as error:
-            if error.code in REFUSED:
-                raise WriteRefusedError(error.code, chunk[0] if len(chunk) == 1 else None) from None
-            raise
-
     def _check_left(
         self, writes: Sequence[Write], indexes: Sequence[int], must_leave: Mapping[str, Any], session: ClientSession
     ) -> None:
@@ -243,19 +184,10 @@ class MongoDocuments:
 
     def write_guarded(self, writes: Sequence[Write], *, write_concern: Mapping[str, Any]) -> GuardedResult:
         """One unordered update; each statement's filter is its guard."""
-        matched, refused = 0, {}
         with translating():
-            for chunk in self._chunks(writes, range(len(writes))):
-                reply = self._send(writes, chunk, ordered=False, writeConcern=dict(write_concern))
-                matched += reply["n"]
-                for refusal in reply.get("writeErrors", ()):
-                    if refusal["code"] not in REFUSED:
-                        raise _fault(refusal["code"], None)
-                    refused[chunk[refusal["index"]]] = refusal["code"]
-                if "writeConcernError" in reply:
-                    raise UnavailableError(f"write concern not met ({reply['writeConcernError'].get('code')})")
+            result = self._updates.unordered(writes, write_concern)
         self.interrupt("documents.write_guarded.written")
-        return GuardedResult(matched=matched, refused=refused)
+        return result
 
     def _index(self) -> list[tuple[str, int]]:
         """What scans go by: the index on version and ``_id`` where it exists, else the one on ``_id``."""
@@ -272,9 +204,6 @@ class MongoDocuments:
         )
 
 
-_RAW = bson.codec_options.DEFAULT_CODEC_OPTIONS.with_options(document_class=RawBSONDocument)
-
-
 @contextmanager
 def _capped(timeout: float | None) -> Iterator[dict[str, Any]]:
     """The options of a read with a time limit in seconds, and what its end looks like."""
@@ -285,30 +214,8 @@ def _capped(timeout: float | None) -> Iterator[dict[str, Any]]:
             raise TookTooLongError from error
 
 
-def _raw(cursor: Iterable[Any]) -> Iterable[bytes]:
-    """The replies of a raw cursor, which the driver declares as decoded documents."""
-    return cursor
-
-
-def split(reply: bytes) -> Iterable[bytes]:
-    """The documents of concatenated BSON."""
-    position, end = 0, len(reply)
-    documents = []
-    while position < end:
-        following = position + unpack_from("<i", reply, position)[0]
-        documents.append(reply[position:following])
-        position = following
-    return documents
-
-
 def _excluding(ids: Sequence[Any]) -> dict[str, Any]:
     return {"_id": {"$nin": list(ids)}} if ids else {}
-
-
-def _fault(code: int, index: int | None) -> Exception:
-    if code in REFUSED:
-        return WriteRefusedError(code, index, kind="too-large" if code in _TOO_LARGE else "refused")
-    return OperationFailure(f"The server refused an update (code {code}).", code)
 
 
 def _commit(session: ClientSession) -> None:

@@ -1,0 +1,46 @@
+"""What the engine needs from the outside, as Protocols.
+
+Each has a contract test-suite that every implementation passes. Ports speak in frozen values and in
+the errors of ``faults``; no error of a driver leaves a port.
+"""
+
+from migronaut.core.ports.documents import Batch, CheckpointFor, Documents, GuardedResult, Write
+from migronaut.core.ports.faults import (
+    PortError,
+    TookTooLongError,
+    UnavailableError,
+    WriteConflictError,
+    WriteRefusedError,
+    WriteTooLargeError,
+)
+from migronaut.core.ports.running import Clock, Heartbeat, Stop
+from migronaut.core.ports.storing import Busy, Checkpoint, Claim, Exhausted, LiveLease, Owner, Pass, Store
+from migronaut.core.ports.waking import Locks, QueuePort, Tickets
+
+__all__ = [
+    "Batch",
+    "Busy",
+    "Checkpoint",
+    "CheckpointFor",
+    "Claim",
+    "Clock",
+    "Documents",
+    "Exhausted",
+    "GuardedResult",
+    "Heartbeat",
+    "LiveLease",
+    "Locks",
+    "Owner",
+    "Pass",
+    "PortError",
+    "QueuePort",
+    "Stop",
+    "Store",
+    "Tickets",
+    "TookTooLongError",
+    "UnavailableError",
+    "Write",
+    "WriteConflictError",
+    "WriteRefusedError",
+    "WriteTooLargeError",
+]

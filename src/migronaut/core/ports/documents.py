@@ -1,0 +1,116 @@
+"""The collection that is being rewritten: raw documents in, guarded writes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import frozen
+
+from migronaut.core.ports.storing import Checkpoint
+from migronaut.core.state import Cursor, Partition, Scope
+
+
+@frozen(kw_only=True)
+class Batch:
+    """Raw documents in ``_id`` order; ``end`` when nothing follows in the scope."""
+
+    documents: tuple[bytes, ...]
+    end: bool
+
+
+@frozen(kw_only=True)
+class Write:
+    """One document to write.
+
+    Args:
+        id: Its ``_id``, decoded.
+        before: The BSON it had when it was transformed.
+        statement: BSON of ``{"q": filter, "u": update}``, as an update command takes it.
+    """
+
+    id: Any
+    before: bytes
+    statement: bytes
+
+
+@frozen(kw_only=True)
+class GuardedResult:
+    """What an unordered guarded update did: how many filters matched, and what the server refused (index -> code)."""
+
+    matched: int
+    refused: Mapping[int, int]
+
+
+CheckpointFor = Callable[[frozenset[int]], Checkpoint]
+"""From the indexes of the writes that were left out to the checkpoint of that commit."""
+
+
+class Documents(Protocol):
+    """The collection that is being rewritten. ``match`` is a query; reads go to the primary."""
+
+    def transactions(self) -> bool:
+        """True when the server can do multi-document transactions."""
+
+    def indexed(self) -> bool:
+        """True when finding what is left needs no scan: an index on version and ``_id`` exists."""
+
+    def count(
+        self, match: Mapping[str, Any], *, limit: int, without: Sequence[Any] = (), timeout: float | None = None
+    ) -> int:
+        """Matching documents, at most ``limit``, leaving out the ids ``without``.
+
+        Raises:
+            TookTooLongError: It took longer than ``timeout`` seconds.
+        """
+
+    def total(self) -> int:
+        """Documents in the collection, from its metadata."""
+
+    def brackets(self) -> tuple[str, ...]:
+        """Type brackets of ``_id`` that hold any document, in BSON order; whether one matches would take a scan."""
+
+    def sample(
+        self, match: Mapping[str, Any], *, size: int, collection_first: bool, timeout: float
+    ) -> Mapping[str, Sequence[Any]]:
+        """Random ``_id`` values by bracket, each list in server order.
+
+        Raises:
+            TookTooLongError: It took longer than ``timeout`` seconds.
+        """
+
+    def read(
+        self, match: Mapping[str, Any], scope: Scope, *, after: Cursor | None, limit: int, without: Sequence[Any] = ()
+    ) -> Batch:
+        """The next documents of a scope. A batch cut by size is not an end."""
+
+    def fetch(self, ids: Sequence[Any], *, match: Mapping[str, Any] | None = None) -> tuple[bytes, ...]:
+        """Documents by ``_id``, those that match."""
+
+    def write_same(
+        self,
+        partition: Partition,
+        writes: Sequence[Write],
+        *,
+        checkpoint: CheckpointFor,
+        must_leave: Mapping[str, Any] | None = None,
+    ) -> frozenset[int]:
+        """One short snapshot transaction: compare bytes, update by ``_id``, checkpoint under the lease, commit.
+
+        Args:
+            must_leave: A query that no written document may match afterwards.
+
+        Returns:
+            Indexes of writes left out because the document is gone or is no longer the one transformed.
+
+        Raises:
+            LeaseLostError, WriteConflictError, WriteRefusedError, WriteTooLargeError, UnavailableError:
+                Nothing was written.
+        """
+
+    def write_guarded(self, writes: Sequence[Write], *, write_concern: Mapping[str, Any]) -> GuardedResult:
+        """One unordered update in which each statement's own filter is the guard.
+
+        Raises:
+            WriteTooLargeError, UnavailableError: Part of it may have been written.
+        """

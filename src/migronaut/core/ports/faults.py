@@ -1,0 +1,38 @@
+"""The errors by which ports talk to the engine; none of them reaches a user."""
+
+from __future__ import annotations
+
+
+class PortError(Exception):
+    """Base of the errors by which ports talk to the engine; none of them reaches a user."""
+
+
+class WriteConflictError(PortError):
+    """Somebody else wrote one of the documents, or our own records, at the same time. Try again."""
+
+
+class WriteRefusedError(PortError):
+    """The server refuses the result of one document.
+
+    Args:
+        code: The server's error code.
+        index: Which write it was; None when the server did not say.
+    """
+
+    def __init__(self, code: int, index: int | None = None, *, kind: str = "refused") -> None:
+        super().__init__(f"{kind} ({code})")
+        self.code = code
+        self.index = index
+        self.kind = kind
+
+
+class WriteTooLargeError(PortError):
+    """Too much, or too slow, for one command or transaction. Try with less."""
+
+
+class UnavailableError(PortError):
+    """No primary answers for now (failover, restart, network)."""
+
+
+class TookTooLongError(PortError):
+    """A read was given up after its time limit."""

@@ -1,0 +1,40 @@
+"""Time, stopping, and rights that are renewed while work goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+
+class Stop(Protocol):
+    """A request to stop, looked at wherever stopping is safe."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why, once set."""
+
+    def is_set(self) -> bool:
+        """True once somebody asked to stop."""
+
+
+class Clock(Protocol):
+    """Time as the engine sees it. Staleness is never judged by it: that is the server's clock."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+
+    def sleep(self, seconds: float, stop: Stop) -> None:
+        """Return after ``seconds``, or as soon as ``stop`` is set."""
+
+
+class Heartbeat(Protocol):
+    """Renews a right in the background while a block of work runs."""
+
+    def beating(self, renew: Callable[[], bool], *, ttl: float) -> AbstractContextManager[Stop]:
+        """Call ``renew`` every ttl/2 seconds.
+
+        Returns:
+            A context manager whose value is set when ``renew`` answered False, or when no renewal
+            succeeded for ttl - min(5, ttl/4) seconds.
+        """

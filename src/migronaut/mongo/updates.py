@@ -1,0 +1,114 @@
+"""Raw update commands: statements that are encoded already, cut by what the server takes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
+from bson.raw_bson import RawBSONDocument
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+from pymongo.errors import DocumentTooLarge, OperationFailure
+
+from migronaut.core.ports import (
+    GuardedResult,
+    UnavailableError,
+    Write,
+    WriteConflictError,
+    WriteRefusedError,
+    WriteTooLargeError,
+)
+
+_HEADROOM = 64 * 1024
+"""Bytes of a command that are not statements."""
+_ELEMENT = 8
+"""Bytes that BSON adds to an element of an array: its type and its index as text."""
+_RAW = DEFAULT_CODEC_OPTIONS.with_options(document_class=RawBSONDocument)
+
+_TOO_LARGE = frozenset({10334, 17419})
+_NO_INDEX_KEY = frozenset({171, 13026, 13027, 13067, 13068, 16755, 16766, 16804, 17261, 17262, 17280})
+"""Values that an index cannot take: parallel arrays, a place that is none, an array to hash, an unknown language."""
+REFUSED = frozenset({15, 66, 72, 121, 11000}) | _TOO_LARGE | _NO_INDEX_KEY
+"""Codes for one refused document: its depth, id, options, validation, a unique index, its size, an index key."""
+
+
+class UpdateCommands:
+    """Sends the statements of writes to one collection; the driver's errors leave it as they are."""
+
+    def __init__(self, db: Database[Any], collection: str) -> None:
+        self._db = db
+        self._collection = collection
+
+    @cached_property
+    def hello(self) -> Mapping[str, Any]:
+        """What the server is and how much it takes, asked once."""
+        return self._db.client.admin.command("hello")
+
+    def ordered(self, writes: Sequence[Write], indexes: Sequence[int], session: ClientSession) -> None:
+        """Inside a transaction: all of these writes, or an error.
+
+        Raises:
+            WriteRefusedError, WriteTooLargeError, WriteConflictError: The transaction is to be aborted.
+        """
+        for chunk in self._chunks(writes, indexes):
+            reply = self._send(writes, chunk, session=session, ordered=True)
+            for refusal in reply.get("writeErrors", ()):
+                raise _fault(refusal["code"], chunk[refusal["index"]])
+            if reply["n"] != len(chunk):
+                raise WriteConflictError("an update by _id met no document")
+
+    def unordered(self, writes: Sequence[Write], write_concern: Mapping[str, Any]) -> GuardedResult:
+        """Each statement for itself.
+
+        Raises:
+            WriteTooLargeError, UnavailableError: Part of it may have been written.
+        """
+        matched, refused = 0, {}
+        for chunk in self._chunks(writes, range(len(writes))):
+            reply = self._send(writes, chunk, ordered=False, writeConcern=dict(write_concern))
+            matched += reply["n"]
+            for refusal in reply.get("writeErrors", ()):
+                if refusal["code"] not in REFUSED:
+                    raise _fault(refusal["code"], None)
+                refused[chunk[refusal["index"]]] = refusal["code"]
+            if "writeConcernError" in reply:
+                raise UnavailableError(f"write concern not met ({reply['writeConcernError'].get('code')})")
+        return GuardedResult(matched=matched, refused=refused)
+
+    def _chunks(self, writes: Sequence[Write], indexes: Iterable[int]) -> Iterable[list[int]]:
+        most_bytes = min(self.hello["maxBsonObjectSize"], self.hello["maxMessageSizeBytes"]) - _HEADROOM
+        chunk: list[int] = []
+        size = 0
+        for index in indexes:
+            length = len(writes[index].statement) + _ELEMENT
+            if chunk and (size + length > most_bytes or len(chunk) >= self.hello["maxWriteBatchSize"]):
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(index)
+            size += length
+        if chunk:
+            yield chunk
+
+    def _send(
+        self, writes: Sequence[Write], chunk: Sequence[int], *, session: ClientSession | None = None, **options: Any
+    ) -> Mapping[str, Any]:
+        statements = [RawBSONDocument(writes[index].statement, _RAW) for index in chunk]
+        command = {"update": self._collection, "updates": statements, **options}
+        try:
+            return self._db.command(command, session=session)
+        except DocumentTooLarge:
+            if len(chunk) > 1:
+                raise WriteTooLargeError from None
+            raise WriteRefusedError(10334, chunk[0], kind="too-large") from None
+        except OperationFailure as error:
+            if error.code in REFUSED:
+                raise WriteRefusedError(error.code, chunk[0] if len(chunk) == 1 else None) from None
+            raise
+
+
+def _fault(code: int, index: int | None) -> Exception:
+    if code in REFUSED:
+        return WriteRefusedError(code, index, kind="too-large" if code in _TOO_LARGE else "refused")
+    return OperationFailure(f"The server refused an update (code {code}).", code)
