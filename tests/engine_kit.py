@@ -14,8 +14,8 @@ from pymongo.database import Database
 
 from migronaut import Background
 from migronaut.core.lane import SliceResult
-from migronaut.core.ports import Claim, Owner, Partition, Pass
-from migronaut.core.state import BackgroundState, Counters, Direction, Spec, Status
+from migronaut.core.ports import Claim, Owner, Pass
+from migronaut.core.state import BackgroundState, Counters, Direction, Partition, Spec, Status
 from migronaut.engine import Engine, Ports, Source
 from migronaut.engine.drive import drive
 from migronaut.engine.registering import register
