@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine_kit import assert_migrated_once, at, old, orders
-from migronaut.core.ports import Owner, Partition, UnavailableError
-from migronaut.core.state import Status
+from migronaut.core.ports import Owner, UnavailableError
+from migronaut.core.state import Partition, Status
 from migronaut.engine.work import current_pass
 from migronaut.testing import FakeClock, MemoryCollection, MemoryEngine, MemoryServer
 
