@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from migronaut.background import BackgroundMigrations
 from migronaut.cli import display, words
-from migronaut.cli.controls import CONTROLS
+from migronaut.cli.controls import CONTROLS, HEALING
+from migronaut.cli.grouping import Chapters, examples, require_command
 from migronaut.cli.hints import enqueue, heal
 from migronaut.cli.session import Session, pass_session
 from migronaut.cli.signals import stopping
 from migronaut.core.progress import Rate
-from migronaut.core.state import TERMINAL
+from migronaut.core.state import TERMINAL, Status
 from migronaut.engine.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
-from migronaut.errors import BackgroundFailedError, DriftFoundError, RunAbortedError
+from migronaut.errors import BackgroundFailedError, ConnectionFailedError, DriftFoundError, RunAbortedError
 
 _LOOK = 0.5
 _WATCH = 1.0
-
-
-@click.group(short_help="Look at, run and control background migrations.")
-def background() -> None:
-    """Background migrations: rewrite documents beside the running application.
-
-    NAME is a file name, with or without .py, or any part of it that means one migration.
-    """
-
-
-for command in (*CONTROLS, enqueue, heal):
-    background.add_command(command)
+_AT_WORK = (Status.BLOCKED, Status.PENDING, Status.RUNNING)
 
 
 class Looker:
@@ -57,7 +48,14 @@ class Looker:
         return status
 
 
-@background.command(short_help="How far, how fast, who works, what failed.")
+@click.command(
+    short_help="How far, how fast, who works, what failed.",
+    epilog=examples(
+        "migronaut background status",
+        "migronaut background status orders_shipping --watch",
+        "migronaut --json background status",
+    ),
+)
 @click.argument("name", required=False)
 @click.option("--watch", is_flag=True, help="Look again every second until it has ended.")
 @pass_session
@@ -87,7 +85,10 @@ def _watch(session: Session, looker: Looker) -> None:
             found = looker.look()
 
 
-@background.command(short_help="Work migrations to their end here and now.")
+@click.command(
+    short_help="Work migrations to their end here and now.",
+    epilog=examples("migronaut background run", "migronaut background run orders_shipping --concurrency 4"),
+)
 @click.argument("names", nargs=-1)
 @click.option("--concurrency", type=click.IntRange(1, 64), default=1, show_default=True, help="Lanes of this process.")
 @pass_session
@@ -105,13 +106,13 @@ def run(session: Session, names: tuple[str, ...], concurrency: int) -> None:
         return
     began = time.monotonic()
     looker = Looker(migrations, chosen)
-    before = {each.name: each.totals.migrated for each in looker.look()}
+    before = {each.name: each for each in looker.look()}
     with stopping(session.say) as stop:
         _work(session, looker, migrations, concurrency, stop)
     found = looker.look()
     for each in found:
-        _ended(session, each, each.totals.migrated - before[each.name], time.monotonic() - began)
-    _judge(found, stop)
+        _ended(session, each, before[each.name], time.monotonic() - began)
+    _judge(found, stop, begun={name for name, each in before.items() if each.status in _AT_WORK})
     session.answer({"background": found})
 
 
@@ -130,25 +131,36 @@ def _work(
     thread = threading.Thread(target=work, name="migronaut-run")
     with display.LiveProgress(session.console) as live:
         thread.start()
-        while thread.is_alive():
-            live.update(*looker.look())
-            thread.join(_LOOK)
+        try:
+            while thread.is_alive():
+                with suppress(ConnectionFailedError):  # lanes sit out a failover; the view may be late meanwhile
+                    live.update(*looker.look())
+                thread.join(_LOOK)
+        finally:
+            if thread.is_alive():
+                stop.set("the display ended")
+                thread.join()
+        if raised:
+            raise raised[0]
         live.update(*looker.look())
-    if raised:
-        raise raised[0]
 
 
-def _ended(session: Session, status: BackgroundStatus, migrated: int, seconds: float) -> None:
-    pace = f"{words.number(round(migrated / seconds))} docs/s" if seconds else ""
+def _ended(session: Session, status: BackgroundStatus, before: BackgroundStatus, seconds: float) -> None:
+    if before.status not in _AT_WORK and status.status == before.status:
+        session.say(f"{status.name}: {status.status} already; possible now: {display.buttons(status)}")
+        return
+    migrated = status.totals.migrated - before.totals.migrated
+    pace = f" ({words.number(round(migrated / seconds))} docs/s)" if migrated else ""
     session.say(
         f"{status.name}: {status.status}, {words.number(migrated)} documents were migrated meanwhile "
-        f"in {words.duration(seconds)} ({pace})"
+        f"in {words.duration(seconds)}{pace}"
     )
     if status.left_out:
         session.say(f"  {words.number(status.left_out)} left out; `migronaut background status {status.name}` says why")
 
 
-def _judge(found: Sequence[BackgroundStatus], stop: StopEvent) -> None:
+def _judge(found: Sequence[BackgroundStatus], stop: StopEvent, *, begun: Collection[str]) -> None:
+    """No error when all that was begun is completed."""
     results = [_row(each.name, each.status) for each in found]
     broken = [each for each in found if each.status == "failed"]
     if broken:
@@ -159,13 +171,23 @@ def _judge(found: Sequence[BackgroundStatus], stop: StopEvent) -> None:
         )
     if stop.is_set():
         raise RunAbortedError("Stopped on request; nothing is lost, run it again to go on.", results=results)
+    halted = [each for each in found if each.name in begun and each.status != Status.COMPLETED]
+    if halted:
+        raise RunAbortedError(
+            f"{halted[0].name} is not completed: somebody stepped in, it is {halted[0].status} now. Nothing is lost; "
+            f"possible now: {display.buttons(halted[0])}.",
+            results=results,
+        )
 
 
 def _row(name: str, outcome: str) -> dict[str, str]:
     return {"name": name, "outcome": outcome}
 
 
-@background.command(short_help="Look for documents of the old shape.")
+@click.command(
+    short_help="Look for documents of the old shape.",
+    epilog=examples("migronaut background verify    # exit code 31 when there are some"),
+)
 @pass_session
 def verify(session: Session) -> None:
     """Look for documents of the old shape in collections whose migration completed."""
@@ -188,3 +210,28 @@ def verify(session: Session) -> None:
 
 def _verdict(name: str, drift: Sequence[Any]) -> str:
     return "old-shape documents exist" if any(each.migration == name for each in drift) else "clean"
+
+
+@click.group(
+    cls=Chapters,
+    chapters={
+        "Work and look": (run, status, verify),
+        "Control": CONTROLS,
+        "Put right": HEALING,
+        "Workers of a queue": (enqueue, heal),
+    },
+    short_help="Look at, run and control background migrations.",
+    epilog=examples(
+        "migronaut background run --concurrency 4",
+        "migronaut background status orders_shipping --watch",
+        'migronaut background pause orders_shipping --reason "backup"',
+        "migronaut background retry orders_shipping --repin",
+    ),
+)
+@click.pass_context
+def background(context: click.Context) -> None:
+    """Background migrations: rewrite documents beside the running application.
+
+    NAME is a file name, with or without .py, or any part of it that means one migration.
+    """
+    require_command(context, as_json=context.ensure_object(Session).options.as_json)

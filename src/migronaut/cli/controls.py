@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from migronaut.cli.grouping import examples
 from migronaut.cli.session import Session, pass_session, whoami
 from migronaut.engine.controls import Controlled
 
@@ -42,7 +43,10 @@ def _tell(session: Session, done: Controlled, what: str, next_step: str | None =
     session.answer(answer | {"lanes": done.lanes})
 
 
-@click.command()
+@click.command(
+    short_help="Stop the lanes at their next batch; nothing is lost.",
+    epilog=examples('migronaut background pause orders_shipping --reason "backup" --wait'),
+)
 @_asked
 @_wait
 @pass_session
@@ -53,7 +57,7 @@ def pause(session: Session, name: str, by: str | None, reason: str | None, *, wa
     _tell(session, done, "paused", f"`migronaut background resume {name}` goes on")
 
 
-@click.command()
+@click.command(epilog=examples("migronaut background resume orders_shipping"))
 @_asked
 @pass_session
 def resume(session: Session, name: str, by: str | None, reason: str | None) -> None:
@@ -63,7 +67,7 @@ def resume(session: Session, name: str, by: str | None, reason: str | None) -> N
     _tell(session, done, "resumed", "workers go on within half a minute, `migronaut background enqueue` wakes them now")
 
 
-@click.command()
+@click.command(epilog=examples("migronaut background cancel orders_shipping --yes"))
 @_asked
 @_wait
 @_yes
@@ -76,7 +80,14 @@ def cancel(session: Session, name: str, by: str | None, reason: str | None, *, w
     _tell(session, done, "cancelled", f"`migronaut background retry {name}` takes it up again")
 
 
-@click.command(short_help="Try again what failed or was cancelled.")
+@click.command(
+    short_help="Try again what failed or was cancelled.",
+    epilog=examples(
+        "migronaut background retry orders_shipping",
+        "migronaut background retry orders_shipping --repin    # the file was mended",
+        "migronaut background retry orders_shipping --from-start --yes",
+    ),
+)
 @_asked
 @click.option("--from-start", is_flag=True, help="Plan again from the first pass, with empty totals.")
 @click.option("--repin", is_flag=True, help="Use the file as it is on disk now.")
@@ -94,7 +105,7 @@ def retry(
     _tell(session, done, "will be tried again", "`migronaut background run`, or let the workers do it")
 
 
-@click.command()
+@click.command(epilog=examples("migronaut background repin orders_shipping"))
 @_asked
 @pass_session
 def repin(session: Session, name: str, by: str | None, reason: str | None) -> None:
@@ -104,7 +115,10 @@ def repin(session: Session, name: str, by: str | None, reason: str | None) -> No
     _tell(session, done, "the file on disk is the registered one")
 
 
-@click.command(short_help="Take the leases of lanes that hang.")
+@click.command(
+    short_help="Take the leases of lanes that hang.",
+    epilog=examples("migronaut background unlock orders_shipping --yes"),
+)
 @click.argument("name")
 @_yes
 @pass_session
@@ -116,4 +130,5 @@ def unlock(session: Session, name: str, *, yes: bool) -> None:
     _tell(session, done, f"{done.lanes} lease(s) taken")
 
 
-CONTROLS = (pause, resume, cancel, retry, repin, unlock)
+CONTROLS = (pause, resume, cancel)
+HEALING = (retry, repin, unlock)

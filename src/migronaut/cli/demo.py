@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import click
 
+from migronaut.cli.grouping import examples
 from migronaut.cli.session import Session, pass_session
 from migronaut.demo import DEFAULT_DOCUMENTS, DemoOptions, QueueKind, run_demo
 
 
-@click.command(short_help="See a migration at work, and a worker killed.")
+@click.command(
+    short_help="See a migration at work, and a worker killed.",
+    epilog=examples("migronaut demo", "migronaut demo --queue rq --documents 200000"),
+)
 @click.option("--documents", default=DEFAULT_DOCUMENTS, show_default=True, help="Orders to seed and migrate.")
 @click.option(
     "--queue",

@@ -91,9 +91,13 @@ def details(status: BackgroundStatus) -> RenderableType:
         when = f"{entry.at:%Y-%m-%d %H:%M:%S}"
         history.add_row(when, str(entry.action), str(entry.to_status), Text(entry.by or ""), Text(entry.reason or ""))
     parts.append(history)
-    buttons = ", ".join(f"background {word}" for word in _BUTTONS[status.status])
-    parts.append(Text(f"now possible: {buttons}", style="dim"))
+    parts.append(Text(f"now possible: {buttons(status)}", style="dim"))
     return Group(*parts)
+
+
+def buttons(status: BackgroundStatus) -> str:
+    """The commands that make sense now."""
+    return ", ".join(f"background {word}" for word in _BUTTONS[status.status])
 
 
 def _facts(status: BackgroundStatus) -> RenderableType:
@@ -122,21 +126,28 @@ def _facts(status: BackgroundStatus) -> RenderableType:
 
 
 def table(statuses: Sequence[BackgroundStatus]) -> RenderableType:
-    """All migrations, a line each."""
-    rows = Table("migration", "status", "", "documents", "pace", "left out", box=None, pad_edge=False)
-    for status in statuses:
-        colour = _COLOURS[status.status]
-        bar = ProgressBar(total=100, completed=status.progress.percent, width=12, complete_style=colour)
-        left_out = words.number(status.left_out) if status.left_out else ""
-        name, state = Text(status.name), Text(status.status, style=colour)
-        rows.add_row(name, state, bar, words.amount(status.progress), words.pace(status.progress), left_out)
-    return rows
+    """All migrations, two lines each: a long file name stays whole on a narrow terminal."""
+    return Group(*(part for status in statuses for part in _two_lines(status)))
+
+
+def _two_lines(status: BackgroundStatus) -> tuple[RenderableType, RenderableType]:
+    colour, progress = _COLOURS[status.status], status.progress
+    name = Text.assemble((status.name, "bold"), "  ", (status.status, colour))
+    if status.left_out:
+        name.append(f"  {words.number(status.left_out)} left out", style="yellow")
+    bar = ProgressBar(total=100, completed=progress.percent, width=12, complete_style=colour, finished_style=colour)
+    left = None if progress.note == status.status else words.time_left(progress)
+    facts = [words.amount(progress), words.pace(progress), left]
+    rows = Table.grid(padding=(0, 1))
+    rows.add_row("", bar, Text(", ".join(fact for fact in facts if fact)))
+    return name, rows
 
 
 def line(status: BackgroundStatus) -> str:
     """One migration on one line, for logs."""
     progress = status.progress
-    known = [f"{progress.percent:.1f} %", words.amount(progress), words.pace(progress), words.time_left(progress)]
+    left = "" if progress.note == status.status else words.time_left(progress)
+    known = [f"{progress.percent:.1f} %", words.amount(progress), words.pace(progress), left]
     lanes = f"{len(status.leases)} lanes" if status.leases else ""
     return f"{status.name}: {status.status}, " + ", ".join(each for each in [*known, lanes] if each)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from migronaut.cli.grouping import examples
 from migronaut.cli.session import Session, pass_session
 from migronaut.cli.worker import QUEUES, open_port
 from migronaut.queueing import enqueue_background
@@ -13,7 +14,12 @@ _queue = click.option("--queue", type=QUEUES, required=True, help="Which library
 _url = click.option("--broker-url", default=None, help="Default: MIGRONAUT_REDIS_URL or MIGRONAUT_BROKER_URL.")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "migronaut background enqueue --queue rq --broker-url redis://localhost/0",
+        "migronaut background enqueue orders_shipping --queue dramatiq",
+    )
+)
 @click.argument("name", required=False)
 @_queue
 @_url
@@ -32,7 +38,7 @@ def enqueue(session: Session, name: str | None, queue: str, broker_url: str | No
     session.answer({"enqueued": rows})
 
 
-@click.command()
+@click.command(epilog=examples("migronaut background heal --queue rq"))
 @_queue
 @_url
 @pass_session

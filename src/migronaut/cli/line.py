@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
+from migronaut.cli.grouping import examples
 from migronaut.cli.session import Session, pass_session, whoami
 from migronaut.cli.signals import stopping
 from migronaut.cli.words import duration
-from migronaut.errors import MigrationExistsError
+from migronaut.errors import MigrationExistsError, UsageError
 from migronaut.files import create as create_file
 
 _SETTINGS = """\
@@ -28,17 +30,23 @@ migrations_dir = "migrations"
 """
 
 
-@click.command()
+@click.command(epilog=examples("migronaut init", "migronaut --dir db/migrations init"))
 @pass_session
 def init(session: Session) -> None:
     """Make the migrations directory and a commented migronaut.toml."""
-    directory = Path(session.options.flags.get("migrations_dir", "migrations"))
     settings = session.options.config_file or Path("migronaut.toml")
+    directory = Path(session.options.flags.get("migrations_dir", settings.parent / "migrations"))
+    if settings.suffix != ".toml":
+        raise UsageError(f"{settings} cannot be made: --config of init must name a .toml file.")
     if settings.exists():
         raise MigrationExistsError(f"{settings} exists already and was left alone; edit it, or remove it first.")
-    directory.mkdir(parents=True, exist_ok=True)
-    text = _SETTINGS.replace('migrations_dir = "migrations"', f'migrations_dir = "{directory.as_posix()}"')
-    settings.write_text(text, encoding="utf-8")
+    try:
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
+        with settings.open("x", encoding="utf-8") as file:
+            file.write(_settings(directory, seen_from=settings.parent))
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be made ({error.strerror}); give another place.") from error
     session.say(f"Made {directory}/ and {settings}.")
     session.say(
         "next: set MIGRONAUT_URI and MIGRONAUT_DB (or edit the file), then `migronaut create NAME --background`"
@@ -46,18 +54,22 @@ def init(session: Session) -> None:
     session.answer({"migrations_dir": str(directory), "config": str(settings)})
 
 
-@click.command(short_help="Create a migration file from a template.")
+def _settings(directory: Path, *, seen_from: Path) -> str:
+    """The text of the file; a relative directory in it counts from where the file is."""
+    place = directory if directory.is_absolute() else Path(os.path.relpath(directory, seen_from))
+    quoted = json.dumps(place.as_posix(), ensure_ascii=False)  # what JSON escapes, TOML does alike
+    return _SETTINGS.replace('"migrations"', quoted)
+
+
+@click.command(
+    short_help="Create a migration file from a template.",
+    epilog=examples('migronaut create "add email index"', 'migronaut create "orders shipping" --background'),
+)
 @click.argument("name")
 @click.option("--background", is_flag=True, help="One that rewrites documents beside the application.")
 @pass_session
 def create(session: Session, name: str, *, background: bool) -> None:
-    """Create a migration file called NAME from a template that explains itself.
-
-    \b
-    Examples:
-      migronaut create "add email index"
-      migronaut create "orders shipping" --background
-    """
+    """Create a migration file called NAME from a template that explains itself."""
     directory = _directory(session)
     path = create_file(directory, name, background=background, now=datetime.now(UTC))
     session.say(f"Created {path}.")
@@ -72,7 +84,9 @@ def _directory(session: Session) -> Path:
     return unconnected.config.migrations_dir
 
 
-@click.command()
+@click.command(
+    epilog=examples("migronaut up", 'migronaut up orders_shipping --reason "release 12"', "migronaut --json up")
+)
 @click.argument("name", required=False)
 @click.option("--by", default=None, help="Who asks; kept in the changelog. Default: user@host.")
 @click.option("--reason", default=None, help="Why; kept in the changelog.")
@@ -81,10 +95,11 @@ def up(session: Session, name: str | None, by: str | None, reason: str | None) -
     """Apply pending migrations in order, or the file NAME alone.
 
     Ordinary files run here and now. Background files are registered: `migronaut background run`, a
-    worker or a thread of your application does their work.
+    worker or a thread of your application does their work. Ctrl-C stops after the current file.
     """
+    chosen = session.file(name) if name else None
     with stopping(session.say) as stop:
-        rows = session.migrator.up(name, stop=stop, requested_by=by or whoami(), reason=reason)
+        rows = session.migrator.up(chosen, stop=stop, requested_by=by or whoami(), reason=reason)
     for row in rows:
         session.say(f"{row.name}: {row.outcome} ({duration(row.duration)})")
         if row.advice:
@@ -93,8 +108,4 @@ def up(session: Session, name: str | None, by: str | None, reason: str | None) -
         session.say("Nothing is pending.")
     if any(row.outcome == "registered" for row in rows):
         session.say("next: `migronaut background run`, or start workers: `migronaut worker --queue rq`")
-    session.answer({"results": _rows(rows)})
-
-
-def _rows(rows: Any) -> list[dict[str, Any]]:
-    return [{"name": row.name, "outcome": row.outcome, "duration": round(row.duration, 3)} for row in rows]
+    session.answer({"results": rows})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import click
 from migronaut import __version__
 from migronaut.cli.background import background
 from migronaut.cli.demo import demo
+from migronaut.cli.grouping import Chapters, require_command
 from migronaut.cli.line import create, init, up
 from migronaut.cli.session import GlobalOptions, Session
 from migronaut.cli.words import plain
 from migronaut.cli.worker import worker
 from migronaut.core.ports import PortError
-from migronaut.errors import ConnectionFailedError, MigronautError, UsageError, redact
+from migronaut.errors import ConnectionFailedError, MigronautError, RunAbortedError, UsageError, redact
 
 _EPILOG = """
 \b
@@ -29,12 +31,22 @@ A first migration:
   migronaut background run
 
 \b
-Settings come from flags, MIGRONAUT_* variables, .env, migronaut.toml, [tool.migronaut] in
-pyproject.toml or migronaut_config.py, in this order. Try `migronaut demo` without any.
+Settings come from flags, then MIGRONAUT_* variables, then .env, then the
+first of migronaut.toml, pyproject.toml ([tool.migronaut]) and
+migronaut_config.py. `migronaut demo` needs none.
 """
 
 
-@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Chapters,
+    chapters={
+        "Start": (demo, init, create),
+        "Migrate": (up, background),
+        "Workers of a queue": (worker,),
+    },
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="migronaut")
 @click.option("--uri", help="MongoDB, e.g. mongodb://localhost:27017/?replicaSet=rs0 (MIGRONAUT_URI).")
 @click.option("--db", help="The database (MIGRONAUT_DB).")
@@ -53,39 +65,40 @@ def cli(context: click.Context, /, uri: str | None, db: str | None, migrations_d
     session = Session(GlobalOptions(flags=given, **options))
     context.obj = session
     context.call_on_close(session.close)
-
-
-for command in (init, create, up, background, worker, demo):
-    cli.add_command(command)
+    require_command(context, as_json=session.options.as_json)
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    arguments = _global_first(sys.argv[1:])
+    flags, rest = global_flags(sys.argv[1:])
     try:
-        code = cli.main(arguments, prog_name="migronaut", standalone_mode=False)
+        code = cli.main([*flags, *rest], prog_name="migronaut", standalone_mode=False)
     except Exception as error:
-        sys.exit(_failed(error, arguments))
+        sys.exit(_failed(error, flags))
     sys.exit(code if isinstance(code, int) else 0)
 
 
 _ANYWHERE = ("--json", "--verbose", "--quiet", "--no-color")
 
 
-def _global_first(arguments: list[str]) -> list[str]:
-    """Global flags may also stand behind the command, where people type them."""
-    found = [flag for flag in _ANYWHERE if flag in arguments]
-    return [*found, *(argument for argument in arguments if argument not in found)]
+def global_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Global flags, which may also stand behind the command, where people type them; and the rest.
+
+    What follows ``--`` is never a flag.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    flags = [flag for flag in _ANYWHERE if flag in arguments[:end]]
+    return flags, [*(each for each in arguments[:end] if each not in flags), *arguments[end:]]
 
 
-def _failed(error: Exception, arguments: list[str]) -> int:
+def _failed(error: Exception, flags: Collection[str]) -> int:
     """Say what went wrong, for people or machines; the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     shown = _for_users(error)
-    if "--verbose" in arguments:
+    if "--verbose" in flags:
         click.echo(redact_lines("".join(traceback.format_exception(error))), err=True)
-    if "--json" in arguments:
+    if "--json" in flags:
         context = dict(shown.context)
         results = context.pop("results", [])
         failure = {"code": shown.code, "message": shown.message, "context": context}
@@ -103,7 +116,7 @@ def _for_users(error: Exception) -> MigronautError:
     if isinstance(error, click.ClickException):
         return UsageError(error.format_message())
     if isinstance(error, click.Abort):
-        return UsageError("Nothing was done.")
+        return RunAbortedError("Interrupted; what was done before stays done.")
     if isinstance(error, PortError):
         return ConnectionFailedError(f"MongoDB did not answer or refused ({redact(error)}); try again when it does.")
     return MigronautError(

@@ -6,7 +6,7 @@ import getpass
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from rich.console import Console
 
 from migronaut.cli.words import plain
 from migronaut.config import Config, read_environment, resolve
-from migronaut.errors import NotRegisteredError, UsageError
+from migronaut.errors import MigrationNotFoundError, NotRegisteredError, UsageError
 from migronaut.migrator import Migrator
 
 
@@ -86,14 +86,14 @@ class Session:
         """Ask before something that cannot be undone.
 
         Raises:
-            UsageError: Nobody can be asked, and ``--yes`` was not given.
-            click.Abort: The answer was no.
+            UsageError: The answer was no, or nobody can be asked and ``--yes`` was not given.
         """
         if yes:
             return
         if self.options.as_json or not os.isatty(0):
             raise UsageError("This cannot be undone and there is nobody to ask: add --yes to do it.")
-        click.confirm(question, abort=True, err=True)
+        if not click.confirm(question, err=True):
+            raise UsageError("Nothing was done.")
 
     def registered(self, given: str) -> str:
         """The one registered background migration that a name, or a part of one, means.
@@ -101,21 +101,42 @@ class Session:
         Raises:
             NotRegisteredError, UsageError: None, or several.
         """
-        names = self.migrator.background.names()
-        if given in names:
-            return given
-        if f"{given}.py" in names:
-            return f"{given}.py"
-        found = [name for name in names if given in name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(f"{given!r} means several migrations ({', '.join(found[:5])}); give more of the name.")
+        name = meant(given, self.migrator.background.names())
+        if name is not None:
+            return name
         raise NotRegisteredError(
             f"No background migration {given!r} is registered in this database; `migronaut background status` lists "
             "them, `migronaut up` registers pending ones.",
             migration=given,
         )
+
+    def file(self, given: str) -> str:
+        """The one migration file that a name, or a part of one, means.
+
+        Raises:
+            MigrationNotFoundError, UsageError: None, or several.
+        """
+        name = meant(given, self.migrator.catalog.names())
+        if name is not None:
+            return name
+        raise MigrationNotFoundError(
+            f"There is no migration {given!r} in {self.config.migrations_dir}; check the name, or --dir.", name=given
+        )
+
+
+def meant(given: str, names: Sequence[str]) -> str | None:
+    """The name that is given exactly, without ``.py``, or by a part that no other one has.
+
+    Raises:
+        UsageError: Several have it.
+    """
+    for exact in (given, f"{given}.py"):
+        if exact in names:
+            return exact
+    found = [name for name in names if given in name]
+    if len(found) > 1:
+        raise UsageError(f"{given!r} means several migrations ({', '.join(found[:5])}); give more of the name.")
+    return found[0] if found else None
 
 
 def whoami() -> str:

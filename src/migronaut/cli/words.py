@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -58,7 +58,8 @@ def plain(value: Any) -> Any:
     if has(type(value)):
         return {field.name: plain(getattr(value, field.name)) for field in fields(type(value))}
     if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds").replace("+00:00", "") + "Z"
+        utc = value.astimezone(UTC) if value.tzinfo else value
+        return utc.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):

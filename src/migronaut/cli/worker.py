@@ -6,15 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 import click
 
+from migronaut.cli.grouping import examples
 from migronaut.cli.session import Session, pass_session
+from migronaut.config.settings import CHECKS, CODE_ONLY
+from migronaut.config.sources import PREFIX
 from migronaut.core.ports import QueuePort
 from migronaut.errors import ConfigInvalidError
+from migronaut.migrator import APP
 
 DEFAULT_QUEUE = "migronaut-background"
 QUEUES = click.Choice(["rq", "dramatiq"])
@@ -59,7 +63,13 @@ def open_port(session: Session, queue: str, url: str | None) -> QueuePort[Any]:
         raise ConfigInvalidError(str(error)) from None
 
 
-@click.command(short_help="Run workers of a queue.")
+@click.command(
+    short_help="Run workers of a queue.",
+    epilog=examples(
+        "migronaut worker --queue rq --processes 4 --broker-url redis://localhost/0",
+        "migronaut worker --queue dramatiq --processes 2 --threads 4",
+    ),
+)
 @click.option("--queue", type=QUEUES, required=True, help="Which library's workers.")
 @click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
 @click.option("--threads", type=click.IntRange(1, 64), default=4, show_default=True, help="Lanes in each (Dramatiq).")
@@ -70,14 +80,9 @@ def worker(session: Session, queue: str, processes: int, threads: int, given: st
 
     An RQ process works one lane: start as many as you want lanes. Active migrations are found within
     half a minute; `migronaut background enqueue` wakes the workers at once.
-
-    \b
-    Examples:
-      migronaut worker --queue rq --processes 4
-      migronaut worker --queue dramatiq --processes 2 --threads 4
     """
     url = broker_url(session, queue, given)
-    _check_configured(session)
+    os.environ.update(_exported(session))
     try:
         if queue == "dramatiq":
             from migronaut_dramatiq.app import work as work_dramatiq
@@ -92,30 +97,47 @@ def worker(session: Session, queue: str, processes: int, threads: int, given: st
     return _several(processes, url)
 
 
-def _check_configured(session: Session) -> None:
-    """A worker that does not know its database says so now, not in its first job."""
-    if not session.environment.get("MIGRONAUT_APP"):
-        os.environ.update(_exported(session))
-
-
 def _exported(session: Session) -> dict[str, str]:
-    """What was given as flags, as variables: worker processes read the environment."""
+    """All settings as variables: worker processes read the environment, wherever these came from.
+
+    Raises:
+        ConfigInvalidError: A worker could not work with them; better told now than in its first job.
+    """
+    variables = {name: value for name, value in session.environment.items() if name.startswith(PREFIX)}
+    if variables.get(APP):
+        return variables
     config = session.config
-    values = {"MIGRONAUT_URI": config.uri, "MIGRONAUT_DB": config.db, "MIGRONAUT_MIGRATIONS_DIR": config.migrations_dir}
-    return {name: str(value) for name, value in values.items() if value is not None}
+    if config.client is not None and session.options.config_file is not None:
+        raise ConfigInvalidError(
+            f"Worker processes cannot be handed the client of {session.options.config_file}: give a uri, or set "
+            f"{APP}=package.module:factory.",
+            setting="client",
+        )
+    values = {name: getattr(config, name) for name in CHECKS if name not in CODE_ONLY}
+    return variables | {PREFIX + name.upper(): str(value) for name, value in values.items() if value is not None}
 
 
 def _several(processes: int, url: str) -> int:
     """Start more of this command, pass signals on, and end when all have ended."""
     command = [sys.executable, "-m", "migronaut", "worker", "--queue", "rq", "--processes", "1"]
     environment = {**os.environ, _URLS["rq"]: url}
-    children = [subprocess.Popen(command, env=environment, start_new_session=True) for _ in range(processes)]
+    children: list[subprocess.Popen[bytes]] = []
+    asked: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:
+        asked.append(number)
         for child in children:
             if child.poll() is None:
                 child.send_signal(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, forward)
-    return max(child.wait() for child in children)
+    while len(children) < processes and not asked:
+        # A session of its own: Ctrl-C reaches it once, through us.
+        children.append(subprocess.Popen(command, env=environment, start_new_session=True))
+    return max((_code(child.wait(), asked) for child in children), default=0)
+
+
+def _code(ended: int, asked: Sequence[int]) -> int:
+    """The exit code of a process; one that a signal ended is only fine if we passed that signal on."""
+    return 0 if -ended in asked else ended if ended >= 0 else 1

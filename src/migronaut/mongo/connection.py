@@ -28,8 +28,8 @@ _AUTHENTICATION_FAILED = frozenset({18, 8000})
 _WRITE_CONFLICT = 112
 _TOO_MUCH = frozenset({50, 262, 290, 334, 388})
 """A command or transaction that takes too long, or more memory than the server gives it."""
-_UNAVAILABLE = frozenset({6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
-"""Network trouble between servers, steps down and shutdowns, where the driver leaves them as plain failures."""
+_UNAVAILABLE = frozenset({6, 7, 64, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
+"""Network trouble, members that are late, steps down and shutdowns, where the driver leaves them as plain failures."""
 
 _REFUSED_COMMAND = re.compile(r"not authorized on (?P<db>\S+) to execute command \{ (?P<command>\w+):")
 _MAJORITY = WriteConcern(w="majority", j=True)

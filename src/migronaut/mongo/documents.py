@@ -51,6 +51,7 @@ class MongoDocuments:
         self._db = db.with_options(CODEC, ReadPreference.PRIMARY, WriteConcern("majority"), ReadConcern("local"))
         self._updates = UpdateCommands(self._db, spec.collection)
         self._collection = self._db[spec.collection]
+        self._write_concern = WriteConcern(**spec.write_concern)
         self._hint: list[tuple[str, int]] | None = None
 
     def transactions(self) -> bool:
@@ -149,7 +150,7 @@ class MongoDocuments:
         with (
             translating(),
             # Leaving this block by an exception aborts the transaction.
-            session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority"), ReadPreference.PRIMARY),
+            session.start_transaction(ReadConcern("snapshot"), self._write_concern, ReadPreference.PRIMARY),
         ):
             left_out = self._left_out(writes, session)
             self.interrupt("documents.write_same.compared")
