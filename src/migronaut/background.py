@@ -9,7 +9,7 @@ from migronaut.core.ports import Owner, Stop
 from migronaut.core.state import Direction, Status
 from migronaut.engine import Engine, controls
 from migronaut.engine.controls import Controlled
-from migronaut.engine.drive import drive
+from migronaut.engine.drive import drive_all
 from migronaut.engine.registering import Registered, register
 from migronaut.engine.speaking import speaking
 from migronaut.engine.states import Request
@@ -78,7 +78,7 @@ class BackgroundMigrations:
     def run(
         self, name: str | Sequence[str] | None = None, *, concurrency: int = 1, stop: Stop | None = None
     ) -> tuple[BackgroundStatus, ...]:
-        """Work migrations to their end in this process, one after the other.
+        """Work migrations to their end in this process, in turn; one that has to wait does not hold up the others.
 
         Args:
             name: One, several, or None for all active ones.
@@ -96,8 +96,7 @@ class BackgroundMigrations:
         for each in chosen:
             self.status(each)  # an unknown name is refused before anything runs
         with speaking():
-            for each in chosen:
-                drive(self.engine, each, owner=self._owner, stop=stopping, lanes=concurrency)
+            drive_all(self.engine, chosen, owner=self._owner, stop=stopping, lanes=concurrency)
         return tuple(self.status(each) for each in chosen)
 
     def verify(self) -> Verified:
@@ -146,6 +145,7 @@ class BackgroundMigrations:
         request = Request(by=requested_by, reason=reason)
         with speaking():
             if repin:
+                controls.require_retry(self.engine.ports, name)  # refused as a whole, or done as a whole
                 controls.repin(self.engine.ports, name, request)
             return controls.retry(self.engine.ports, name, request, from_start=from_start)
 

@@ -192,12 +192,27 @@ class EmbeddedServerError(MigronautError):
     code = "embedded-server"
 
 
-_CREDENTIALS = re.compile(r"://[^/@\s]*@")
+_CREDENTIALS = re.compile(r"://\S*@")
 _QUOTED_VALUES = (
     re.compile(r"dup key: \{.*", re.DOTALL),
     re.compile(r"(?<=full error: ).*", re.DOTALL),
 )
 _TEXT_LIMIT = 300
+
+
+def describe(error: BaseException) -> str:
+    """What may be told of an error outside the process.
+
+    Our own texts are written for that. Any other may quote a document, so its kind and its place in
+    the code must do.
+    """
+    if isinstance(error, MigronautError) or getattr(error, "shareable", False):
+        return redact(error) or type(error).__name__
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" at line {trace.tb_lineno} of {trace.tb_frame.f_code.co_name}()" if trace else ""
+    return redact(f"{type(error).__name__}{where}")
 
 
 def redact(text: object) -> str:

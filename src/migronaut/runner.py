@@ -85,7 +85,7 @@ class BackgroundRunner:
             engine.verify()
         for name in background.active():
             if not self._stop.is_set():
-                drive(engine, name, owner=self._migrator.owner, stop=self._stop, lanes=self._lanes)
+                drive(engine, name, owner=self._migrator.owner, stop=self._stop, lanes=self._lanes, wait=False)
 
     def _tell(self, error: Exception) -> None:
         _logger.warning("the background runner met %s: %s", type(error).__name__, redact(error))

@@ -26,7 +26,9 @@ FUNCTION = "migronaut_rq.jobs.run"
 LOSSES = 3
 """Workers in a row that may vanish under a job before RQ calls it failed. The heal takes it up again."""
 
-JOB_TIMEOUT = 300
+JOB_TIMEOUT = 2 * 3600
+"""Seconds, longer than the longest slice: what a migration may take is its own affair, and lost workers are found by
+their heartbeats. RQ's interrupt is an ordinary exception, which a transform would turn into the error of a document."""
 _FOR_EVER = 10**9
 _RESULT_TTL = 3600
 _VERIFY_RESULT_TTL = 60

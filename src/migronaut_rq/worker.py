@@ -132,9 +132,9 @@ def _connect(redis_url: str) -> Redis:
             socket_timeout=_CONNECT_TIMEOUT,
             retry=Retry(NoBackoff(), 0),
         )
-    except ValueError as error:
+    except ValueError:
         raise ConfigInvalidError(
-            f"The URL of Redis is not valid ({redact(error)}); write redis://host:6379/0."
+            "The URL of Redis is not valid; write redis://host:6379/0, with user and password percent-encoded."
         ) from None
     with speaking(probe):
         probe.ping()

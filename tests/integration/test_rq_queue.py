@@ -15,6 +15,7 @@ from migronaut.core.jobs import Hint, VerifyJob
 from migronaut.core.tickets import ContinueLater, Directive, Finish, WaitForLanes
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError, QueueJobInvalidError, UsageError
 from migronaut_rq import RqQueue, jobs
+from migronaut_rq.queue import JOB_TIMEOUT
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_the_job_is_plain_json_and_names_our_function(port: RqQueue) -> None:
     job = _job(port, lane_hint(4, 7))
     assert job.func_name == "migronaut_rq.jobs.run"
     assert job.description == "background-lane 20261004120000_orders.py lane 4"
-    assert (job.timeout, job.retries_left, job.meta) == (300, 3, {})
+    assert (job.timeout, job.retries_left, job.meta) == (JOB_TIMEOUT, 3, {})
 
 
 def test_what_is_no_json_does_not_stay_on_the_job(harness: RqHarness, recorder: Recorder, port: RqQueue) -> None:

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from engine_kit import assert_migrated_once, at, old, orders
 from migronaut.core.ports import Owner, UnavailableError
 from migronaut.core.state import Partition, Status
+from migronaut.engine.drive import drive_all
+from migronaut.engine.stopping import StopEvent
 from migronaut.engine.work import current_pass
 from migronaut.testing import FakeClock, MemoryCollection, MemoryEngine, MemoryServer
 
@@ -169,3 +172,36 @@ def test_an_outage_of_minutes_ends_the_run_and_loses_nothing() -> None:
     assert status.status == Status.COMPLETED
     assert (status.totals.migrated, status.totals.scanned) == (30, 30)
     assert_migrated_once(documents(engine))
+
+
+def test_a_migration_that_must_wait_does_not_hold_up_the_others() -> None:
+    """The second waits for the first, which fails; the third has nothing to do with them."""
+    memory = MemoryEngine(migrations={"1_a.py": orders(migrate=broken), "3_c.py": orders(collection="others")})
+    memory.server.collection("orders").insert(old(1))
+    memory.server.collection("others").insert(old(1))
+    for name in ("1_a.py", "3_c.py"):
+        memory.register(name)
+    blocked = memory.engine.ports.store.load("3_c.py")
+    assert blocked is not None
+    waiting = evolve(blocked, name="2_b.py", status=Status.BLOCKED, requires=("1_a.py",))
+    assert memory.engine.ports.store.insert(waiting)
+    names = ("1_a.py", "2_b.py", "3_c.py")
+    drive_all(memory.engine, names, owner=Owner(name="test", host="here", pid=1), stop=StopEvent())
+    found = [memory.engine.ports.store.load(name) for name in names]
+    assert [state.status for state in found if state] == [Status.FAILED, Status.BLOCKED, Status.COMPLETED]
+
+
+def test_what_a_transform_of_many_raises_is_told_without_the_document(caplog: pytest.LogCaptureFixture) -> None:
+    def many(docs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        raise ValueError(f"bad document {docs}")
+
+    memory = MemoryEngine(migrations={NAME: orders(migrate=None, migrate_many=many, max_slice_failures=1)})
+    memory.server.collection("orders").insert(old("SECRET-ID"))
+    memory.register(NAME)
+    assert memory.run(NAME).status is Status.FAILED
+    assert "ValueError at line" in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+def broken(doc: dict[str, Any]) -> dict[str, Any]:
+    raise KeyError(doc["_id"])

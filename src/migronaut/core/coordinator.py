@@ -40,6 +40,7 @@ class Facts:
     Args:
         match: Hash of what the migration matches; another one than the plan's invalidates the plan.
         unmet: Required migrations that are not through.
+        problem: Why this server can never do the migration, e.g. it has lost its transactions.
         live_leases: Leases of the migration that have not expired, of whatever plan.
     """
 
@@ -49,6 +50,7 @@ class Facts:
     tally: Tally = Tally()
     live_leases: int = 0
     unmet: tuple[str, ...] = ()
+    problem: str | None = None
 
 
 @frozen
@@ -94,6 +96,13 @@ class Wait:
     retry_after: float = POLL
 
 
+@frozen(kw_only=True)
+class GiveUp:
+    """It can never be done here."""
+
+    reason: str
+
+
 @frozen
 class Done:
     """Nothing to do any more; ``status`` None = not registered."""
@@ -101,7 +110,7 @@ class Done:
     status: Status | None
 
 
-Step = Unblock | Start | MakePlan | Drain | Process | Finalize | Wait | Done
+Step = Unblock | Start | MakePlan | Drain | Process | Finalize | GiveUp | Wait | Done
 
 
 def next_step(facts: Facts) -> Step:
@@ -117,6 +126,8 @@ def next_step(facts: Facts) -> Step:
         return Wait(reason=f"waits for {', '.join(facts.unmet)}") if facts.unmet else Unblock()
     if facts.file is not FileFact.OK:
         return Wait(reason=f"the migration file is {facts.file} on this worker (a deploy under way?)")
+    if facts.problem is not None:
+        return GiveUp(reason=facts.problem)
     return _running_step(state, facts)
 
 

@@ -26,6 +26,7 @@ from migronaut.core.ports import (
     WriteConflictError,
     WriteRefusedError,
     WriteTooLargeError,
+    WriteTooSlowError,
 )
 from migronaut.core.state import MAX_ERRORS, Counters, Cursor, DocumentError, Partition
 from migronaut.engine.guards import Fates, GuardStrategy, strategy_of
@@ -135,7 +136,10 @@ class _Run:
             except WriteRefusedError as refusal:
                 self._refused(chunk, refusal)
             except WriteTooLargeError:
-                self._halve_or(chunk, Bad, "too-large", "The result is too large or too slow to write, even alone.")
+                self._halve_or(chunk, Bad, "too-large", "The result is too large to write, even alone.")
+            except WriteTooSlowError:
+                # The server is slow, not the document bad: alone it is left to the next pass.
+                self._halve_or(chunk, Conflicted)
             except WriteConflictError:
                 self._conflicted(chunk)
 

@@ -8,14 +8,14 @@ from datetime import datetime
 from attrs import evolve, frozen
 
 from migronaut.core.coordinator import closed
-from migronaut.core.lifecycle import Action
+from migronaut.core.lifecycle import Action, transition
 from migronaut.core.ports import Stop
 from migronaut.core.state import MAX_HISTORY, BackgroundState, Counters, Direction, HistoryEntry, Phase, Spec, Status
 from migronaut.engine.ports import Ports
+from migronaut.engine.registering import load_source
 from migronaut.engine.requirements import unmet
 from migronaut.engine.states import Request, acted, change, required
 from migronaut.engine.work import current_pass, resolve_guard
-from migronaut.errors import MigrationNotFoundError
 from migronaut.versioning import match_hash
 
 WAIT_FOR_LANES = 120.0
@@ -71,8 +71,7 @@ def retry(ports: Ports, name: str, request: Request, *, from_start: bool) -> Con
     """Try again what failed, was cancelled, or completed with documents left out."""
 
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
-        action = Action.REOPEN if state.status is Status.COMPLETED else Action.RETRY
-        moved = acted(state, action, at, request)
+        moved = acted(state, _again(state), at, request)
         if moved is None:
             return None
         if not from_start and not closed(state):
@@ -82,25 +81,38 @@ def retry(ports: Ports, name: str, request: Request, *, from_start: bool) -> Con
     return _act(ports, name, decide)
 
 
+def _again(state: BackgroundState) -> Action:
+    return Action.REOPEN if state.status is Status.COMPLETED else Action.RETRY
+
+
+def require_retry(ports: Ports, name: str) -> None:
+    """See that a retry is allowed.
+
+    Raises:
+        NotRegisteredError, BackgroundConflictError: It is not.
+    """
+    state = required(ports.store, name)
+    transition(state.status, _again(state))
+
+
 def _clean(state: BackgroundState, *, from_start: bool) -> BackgroundState:
     """No bad documents, no error; from the start also no plan and no totals."""
     clean = evolve(state, bad_ids=(), left_out=0, errors=(), last_error=None)
     if from_start:
         return evolve(clean, plan=None, pass_number=0, phase=Phase.PARTITION, totals=Counters())
-    return evolve(clean, pass_number=0) if closed(state) else clean
+    # What failed may lie behind a cursor, so that it takes one more pass.
+    return evolve(clean, pass_number=0)
 
 
 def repin(ports: Ports, name: str, request: Request) -> Controlled:
     """Make the file on disk the registered one; cut the pass anew if what it matches or how wide it runs changed.
 
     Raises:
-        MigrationNotFoundError, InvalidMigrationError, TransactionsUnsupportedError: Nothing was changed.
+        MigrationNotFoundError, InvalidMigrationError, IrreversibleMigrationError,
+        TransactionsUnsupportedError: Nothing was changed.
     """
-    source = ports.catalog.find(name)
-    if source is None:
-        raise MigrationNotFoundError(
-            f"There is no background migration file {name!r} to pin; check the name.", name=name
-        )
+    source = load_source(ports, name)
+    source.background.transform(required(ports.store, name).direction)  # refuses a file that cannot go this way
     spec = source.background.spec
     resolve_guard(spec, transactions=ports.documents(spec).transactions())
 

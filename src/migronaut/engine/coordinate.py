@@ -17,6 +17,7 @@ from migronaut.core.coordinator import (
     Facts,
     FileFact,
     Finalize,
+    GiveUp,
     MakePlan,
     Process,
     Start,
@@ -30,12 +31,14 @@ from migronaut.core.lifecycle import Action
 from migronaut.core.ports import Owner, Stop
 from migronaut.core.state import OPEN_PARTITIONS, SCHEMA, TERMINAL, BackgroundState, PartitionStatus, Phase, Status
 from migronaut.engine.closing import finalize
+from migronaut.engine.failing import failed
 from migronaut.engine.planning import plan_pass
 from migronaut.engine.ports import Ports
 from migronaut.engine.requirements import unmet
 from migronaut.engine.sources import find_source
 from migronaut.engine.states import acted, change
-from migronaut.engine.work import current_pass, match_of
+from migronaut.engine.work import current_pass, match_of, resolve_guard
+from migronaut.errors import TransactionsUnsupportedError
 
 _logger = logging.getLogger("migronaut.background")
 _LOCKED = Wait(reason="another coordinator is at work", retry_after=1.0)
@@ -87,7 +90,17 @@ def gather(ports: Ports, name: str) -> Facts:
         tally=tally,
         live_leases=len(leases),
         unmet=unmet(ports, state.requires) if state.status is Status.BLOCKED else (),
+        problem=_problem(ports, state),
     )
+
+
+def _problem(ports: Ports, state: BackgroundState) -> str | None:
+    """Registering saw to it, but the server may be another one since."""
+    try:
+        resolve_guard(state.spec, transactions=ports.documents(state.spec).transactions())
+    except TransactionsUnsupportedError as error:
+        return error.message
+    return None
 
 
 def _perform(ports: Ports, facts: Facts, step: Step) -> Answer | None:
@@ -109,7 +122,15 @@ def _perform(ports: Ports, facts: Facts, step: Step) -> Answer | None:
             plan_pass(ports, _present(state), same_pass=same_pass)
         case Finalize():
             finalize(ports, _present(state))
+        case GiveUp(reason=reason):
+            _give_up(ports, _present(state), reason)
     return None
+
+
+def _give_up(ports: Ports, state: BackgroundState, reason: str) -> None:
+    given_up = failed(state, reason, ports.store.now())
+    if given_up is not None:
+        ports.store.save(given_up)
 
 
 def _present(state: BackgroundState | None) -> BackgroundState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from migronaut.core.coordinator import Done, Process, Wait
@@ -11,19 +12,47 @@ from migronaut.core.state import Status
 from migronaut.engine.engine import Engine
 from migronaut.engine.patience import patiently
 
+_BROKEN = (Status.FAILED, Status.CANCELLED)
 _OTHERS_WORK = 1.0
 """Seconds between two looks while lanes of other processes hold all that is left."""
 
 
-def drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1) -> Status | None:
+def drive_all(engine: Engine, names: Sequence[str], *, owner: Owner, stop: Stop, lanes: int = 1) -> None:
+    """Work several migrations to their end, in turn: one that has to wait does not hold up the others.
+
+    Ends early for a migration that waits for one which has failed or was cancelled.
+
+    Raises:
+        UnavailableError: No primary answered for a minute.
+    """
+    left = list(names)
+    while left and not stop.is_set():
+        left = [name for name in left if not _is_over(engine, name, owner=owner, stop=stop, lanes=lanes)]
+        if left:
+            engine.ports.clock.sleep(_OTHERS_WORK, stop)
+
+
+def _is_over(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int) -> bool:
+    """Work one as far as it goes now; True when it has ended, or cannot begin."""
+    status = drive(engine, name, owner=owner, stop=stop, lanes=lanes, wait=False)
+    load = engine.ports.store.load
+    state = load(name)
+    if state is None or state.status is not Status.BLOCKED:
+        return state is None or status is not None
+    required = [load(each) for each in state.requires]
+    return any(each is not None and each.status in _BROKEN for each in required)
+
+
+def drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1, wait: bool = True) -> Status | None:
     """Work a migration until it ends or ``stop`` is set.
 
     Args:
+        wait: Also while there is nothing to do; otherwise it returns then.
         lanes: Threads of this process that work at the same time; the migration's ``max_parallel``
             bounds them together with those of other processes.
 
     Returns:
-        The status it ended in; None when stopped (or not registered).
+        The status it ended in; None when stopped or waiting (or not registered).
 
     Raises:
         UnavailableError: No primary answered for a minute.
@@ -33,6 +62,8 @@ def drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1
         match patiently(lambda: engine.coordinate(name, owner=owner, stop=stop), name=name, clock=clock, stop=stop):
             case Done(status=status):
                 return status
+            case Wait() | Process(lanes=0) if not wait:
+                return None
             case Wait(retry_after=seconds):
                 clock.sleep(seconds, stop)
             case Process(lanes=0):

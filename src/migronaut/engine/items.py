@@ -11,7 +11,7 @@ from bson.errors import BSONError
 
 from migronaut.core.ports import Write
 from migronaut.engine.work import Work
-from migronaut.errors import redact
+from migronaut.errors import describe
 from migronaut.spec import Context
 from migronaut.versioning import CODEC, DocumentInvalidError, guard_filter
 
@@ -80,7 +80,7 @@ def _items(
 def _item(raw: bytes, original: dict[str, Any], result: object, work: Work) -> Item:
     id_ = original["_id"]
     if isinstance(result, Exception):
-        return Bad(id_, "transform-raised", _place(result))
+        return Bad(id_, "transform-raised", describe(result))
     try:
         update = work.builder.build(original, result)
         where = guard_filter(original, spec=work.spec, guard=work.guard)
@@ -91,15 +91,6 @@ def _item(raw: bytes, original: dict[str, Any], result: object, work: Work) -> I
     except (BSONError, OverflowError, RecursionError, TypeError, ValueError):
         return Bad(id_, "not-encodable", "The result holds a value that BSON cannot store: return plain BSON types.")
     return Write(id=id_, before=raw, statement=statement)
-
-
-def _place(error: Exception) -> str:
-    """The kind of an exception and its line in the user's code; its text may quote the document."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f" at line {trace.tb_lineno} of {trace.tb_frame.f_code.co_name}()" if trace else ""
-    return redact(f"{type(error).__name__}{where}")
 
 
 def writes_of(items: Iterable[Item]) -> list[Write]:

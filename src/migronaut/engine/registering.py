@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, HistoryEntry, Status
+from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, Guard, HistoryEntry, Status
 from migronaut.engine.ports import Ports, Source
 from migronaut.engine.requirements import unmet
 from migronaut.engine.states import Request
@@ -36,11 +36,11 @@ def register(ports: Ports, name: str, *, direction: Direction, registration: str
         MigrationNotFoundError, InvalidMigrationError, TransactionsUnsupportedError,
         IrreversibleMigrationError, BackgroundConflictError: Nothing was registered.
     """
-    source = _source(ports, name)
+    source = load_source(ports, name)
     documents = ports.documents(source.background.spec)
     resolve_guard(source.background.spec, transactions=documents.transactions())
     state = _fresh(ports, source, direction, registration, request)
-    advice = None if documents.indexed() else _advice(state)
+    advice = _advice(state, indexed=documents.indexed())
     if ports.store.insert(state):
         return Registered(state=state, created=True, advice=advice)
     known = ports.store.load(name)
@@ -49,7 +49,12 @@ def register(ports: Ports, name: str, *, direction: Direction, registration: str
     return Registered(state=_turn_round(ports, known, state), created=True, advice=advice)
 
 
-def _source(ports: Ports, name: str) -> Source:
+def load_source(ports: Ports, name: str) -> Source:
+    """The file of a migration, with requirements that exist.
+
+    Raises:
+        MigrationNotFoundError, InvalidMigrationError: It cannot be registered.
+    """
     source = ports.catalog.find(name)
     if source is None:
         raise MigrationNotFoundError(f"There is no background migration file {name!r}; check the name.", name=name)
@@ -111,10 +116,18 @@ def _turn_round(ports: Ports, known: BackgroundState, state: BackgroundState) ->
     return saved
 
 
-def _advice(state: BackgroundState) -> str:
+def _advice(state: BackgroundState, *, indexed: bool) -> str | None:
     spec = state.spec
-    return (
-        f"{spec.collection} has no index on {spec.version_field} and _id: the rewriting does not need it, but counting "
-        f"what is left scans the collection. To create it: db.{spec.collection}.createIndex"
-        f"({{{spec.version_field}: 1, _id: 1}})"
-    )
+    told = []
+    if spec.guard is Guard.VERSION:
+        told.append(
+            'guard="version" sees concurrent changes of the version alone: a write of the application that falls '
+            "between reading and writing a document can be lost."
+        )
+    if not indexed:
+        told.append(
+            f"{spec.collection} has no index on {spec.version_field} and _id: the rewriting does not need it, but "
+            f"counting what is left scans the collection. To create it: db.{spec.collection}.createIndex"
+            f"({{{spec.version_field}: 1, _id: 1}})"
+        )
+    return " ".join(told) or None

@@ -18,7 +18,7 @@ from migronaut.engine.ports import Ports
 from migronaut.engine.sources import find_source
 from migronaut.engine.stopping import AnyStop
 from migronaut.engine.work import Work, current_pass, work_of
-from migronaut.errors import LeaseLostError, redact
+from migronaut.errors import LeaseLostError, describe
 from migronaut.spec import Context, RunInfo
 
 _FILE_WAIT = 5.0
@@ -43,8 +43,8 @@ def run_slice(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
     try:
         return _open(ports, name, request)
     except Exception as error:
-        _logger.warning("a slice of %s raised %s", name, redact(f"{type(error).__name__}: {error}"))
-        return SliceResult(outcome=Outcome.RAISED, error=error, reason=redact(error))
+        _logger.warning("a slice of %s raised %s", name, describe(error))
+        return SliceResult(outcome=Outcome.RAISED, error=error, reason=describe(error))
 
 
 def _open(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
@@ -117,7 +117,7 @@ class _Slice:
         if self.request.stop.is_set():
             self.ports.store.release(partition)
             return
-        text = redact(f"{type(error).__name__}: {error}")
+        text = describe(error)
         self.ports.store.fail_slice(partition, error=text, limit=self.work.spec.max_slice_failures)
 
     def _batches(self, partition: Partition, lost: Stop) -> Outcome | None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from migronaut.core.ports import PortError, Stop
+from migronaut.core.ports import Stop
 
 
 class StopEvent:
@@ -99,8 +99,8 @@ def _beat(renew: Callable[[], bool], ttl: float, lost: StopEvent, ended: StopEve
         started = time.monotonic()
         try:
             alive = renew()
-        except PortError:
-            # The database is away: try again soon, until nobody may assume that the right is still ours.
+        except Exception:
+            # The database is away, or refuses us: try again soon, until nobody may assume that the right is still ours.
             wait = min(1.0, ttl / 20)
             if time.monotonic() - last >= patience:
                 lost.set("no renewal got through")

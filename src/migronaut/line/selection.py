@@ -18,9 +18,7 @@ def pending(names: Sequence[str], applied: Collection[str], *, only: str | None 
         MigrationNotFoundError: ``only`` names no file.
     """
     if only is not None and only not in names:
-        raise MigrationNotFoundError(
-            f"There is no migration {only!r}; `migronaut list` shows those there are.", name=only
-        )
+        raise MigrationNotFoundError(f"There is no migration {only!r}; check the name.", name=only)
     return tuple(name for name in names if name not in applied and only in (None, name))
 
 

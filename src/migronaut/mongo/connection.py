@@ -14,7 +14,7 @@ from pymongo.database import Database
 from pymongo.errors import ConfigurationError, ConnectionFailure, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from migronaut.core.ports import PortError, UnavailableError, WriteConflictError, WriteTooLargeError
+from migronaut.core.ports import PortError, UnavailableError, WriteConflictError, WriteTooLargeError, WriteTooSlowError
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError, MigronautError, redact
 from migronaut.versioning import CODEC
 
@@ -26,8 +26,9 @@ CONNECT_TIMEOUT = 3.0
 _NOT_PERMITTED = 13
 _AUTHENTICATION_FAILED = frozenset({18, 8000})
 _WRITE_CONFLICT = 112
-_TOO_MUCH = frozenset({50, 262, 290, 334, 388})
-"""A command or transaction that takes too long, or more memory than the server gives it."""
+_TOO_SLOW = frozenset({50, 262, 290})
+_TOO_MUCH = frozenset({334, 388})
+"""More memory than the server gives a command or a transaction."""
 _UNAVAILABLE = frozenset({6, 7, 64, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
 """Network trouble, members that are late, steps down and shutdowns, where the driver leaves them as plain failures."""
 
@@ -104,7 +105,7 @@ class translating(ContextDecorator):  # noqa: N801 - read as a verb, like contex
 
     Raises:
         UnavailableError: No primary answers for now.
-        WriteTooLargeError: It took too long, or too much memory.
+        WriteTooSlowError, WriteTooLargeError: It took too long, or too much memory.
         WriteConflictError: A transaction, or a write, met another one.
         ConnectionFailedError: The login is refused, or permission is missing.
         PortError: Anything else the server refused; its text is redacted.
@@ -124,11 +125,15 @@ def _translated(error: PyMongoError) -> Exception:
     code = error.code if isinstance(error, OperationFailure) else None
     if code in _UNAVAILABLE:
         return UnavailableError(f"no primary for now ({code})")
+    if code in _TOO_SLOW:
+        return WriteTooSlowError(f"server error {code}")
     if code in _TOO_MUCH:
         return WriteTooLargeError(f"server error {code}")
     if code == _WRITE_CONFLICT or error.has_error_label("TransientTransactionError"):
         return WriteConflictError(f"write conflict ({code})")
-    return _refusal(error) or PortError(redact(error))
+    # The server's own text may quote the query, and with it an id.
+    named = (error.details or {}).get("codeName") if isinstance(error, OperationFailure) else None
+    return _refusal(error) or PortError(f"server error {code} ({named})" if code else type(error).__name__)
 
 
 def collections(db: Database[Any], *names: str) -> tuple[Records, ...]:

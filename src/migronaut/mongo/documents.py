@@ -62,7 +62,8 @@ class MongoDocuments:
 
     def indexed(self) -> bool:
         """True when an index on version and ``_id`` exists, or none is needed."""
-        return not self._spec.versioned or len(self._index()) > 1
+        with translating():
+            return not self._spec.versioned or len(self._index()) > 1
 
     def count(
         self, match: Mapping[str, Any], *, limit: int, without: Sequence[Any] = (), timeout: float | None = None
@@ -70,7 +71,10 @@ class MongoDocuments:
         """Matching documents, at most ``limit``."""
         query = all_of(match, _excluding(without))
         with _capped(timeout) as options:
-            return self._collection.count_documents(query, limit=limit, hint=self._index(), **options)
+            if self._spec.versioned:
+                options["hint"] = self._index()
+            # By predicate the server knows better which index, if any, finds what matches.
+            return self._collection.count_documents(query, limit=limit, **options)
 
     def total(self) -> int:
         """Documents in the collection, from its metadata."""

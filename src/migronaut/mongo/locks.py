@@ -14,8 +14,10 @@ from pymongo.database import Database
 from migronaut.core.ports import Owner
 from migronaut.mongo.connection import collections, translating
 
-# A record without a time to live (damaged, or another tool's) gives null, which sorts before every date: free.
-_EXPIRED = {"$lte": [{"$add": ["$locked_at", {"$multiply": ["$ttl", 1000]}]}, "$$NOW"]}
+_TIMED = {"$and": [{"$eq": [{"$type": "$locked_at"}, "date"]}, {"$isNumber": "$ttl"}]}
+_OVER = {"$lte": [{"$add": ["$locked_at", {"$multiply": ["$ttl", 1000]}]}, "$$NOW"]}
+# A record without a time to live (damaged, or another tool's) would be held for ever: it is free.
+_EXPIRED = {"$cond": [_TIMED, _OVER, True]}
 _STAMPED = {"since": "$$NOW", "locked_at": "$$NOW"}
 
 

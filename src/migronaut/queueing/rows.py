@@ -10,7 +10,7 @@ from attrs import asdict
 
 from migronaut.core.lane import SliceResult
 from migronaut.core.ports import QueuePort
-from migronaut.errors import redact
+from migronaut.errors import describe, redact
 
 MAX_ROWS = 50
 """Rows kept on a job: the last ones."""
@@ -46,7 +46,7 @@ class Rows(Generic[Job]):
 
     def trouble(self, job: Job, what: str, error: BaseException) -> None:
         """Show an error on the job and log it."""
-        text = row(f"{what} failed: {type(error).__name__}: {error}")
+        text = row(f"{what} failed: {describe(error)}")
         _LOGGER.warning("%s", text)
         self._annotate(job, log=text)
 

@@ -12,6 +12,7 @@ from migronaut.core.ports.faults import (
     WriteConflictError,
     WriteRefusedError,
     WriteTooLargeError,
+    WriteTooSlowError,
 )
 from migronaut.core.ports.running import Clock, Heartbeat, Stop
 from migronaut.core.ports.storing import Busy, Checkpoint, Claim, Exhausted, LiveLease, Owner, Pass, Store
@@ -43,4 +44,5 @@ __all__ = [
     "WriteConflictError",
     "WriteRefusedError",
     "WriteTooLargeError",
+    "WriteTooSlowError",
 ]

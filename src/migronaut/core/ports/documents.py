@@ -104,7 +104,8 @@ class Documents(Protocol):
             Indexes of writes left out because the document is gone or is no longer the one transformed.
 
         Raises:
-            LeaseLostError, WriteConflictError, WriteRefusedError, WriteTooLargeError, UnavailableError:
+            LeaseLostError, WriteConflictError, WriteRefusedError, WriteTooLargeError, WriteTooSlowError,
+            UnavailableError:
                 Nothing was written.
         """
 

@@ -6,6 +6,9 @@ from __future__ import annotations
 class PortError(Exception):
     """Base of the errors by which ports talk to the engine; none of them reaches a user."""
 
+    shareable = True
+    """Their texts hold no id and no content."""
+
 
 class WriteConflictError(PortError):
     """Somebody else wrote one of the documents, or our own records, at the same time. Try again."""
@@ -28,6 +31,10 @@ class WriteRefusedError(PortError):
 
 class WriteTooLargeError(PortError):
     """Too much, or too slow, for one command or transaction. Try with less."""
+
+
+class WriteTooSlowError(PortError):
+    """The server took too long. Try with less; a document alone is not to blame."""
 
 
 class UnavailableError(PortError):
