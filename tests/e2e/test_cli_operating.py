@@ -20,7 +20,7 @@ from migronaut.embedded import EmbeddedValkey
 Db = Database[dict[str, Any]]
 NAME = "0001_orders.py"
 DOCUMENTS = 100
-SLOW = BACKGROUND.replace("pause=0", "pause=0.2, batch_size=10")
+SLOW = BACKGROUND.replace("pause=0", "pause=1, batch_size=10")
 
 
 @pytest.fixture
