@@ -19,7 +19,7 @@ from migronaut import Migrator
 from migronaut.embedded import EmbeddedValkey
 
 README = Path(__file__).parents[2] / "README.md"
-MIGRATION = "orders_shipping.py"
+MIGRATION = "20261004120000_orders_shipping.py"
 Db = Database[dict[str, Any]]
 
 
@@ -106,7 +106,7 @@ def test_the_dramatiq_example_migrates(project: Path, db: Db, mongo_uri: str, va
 
 
 def test_the_unit_test_example_passes(project: Path) -> None:
-    (project / "test_it.py").write_text(block("from migronaut.testing import migrate_in_memory"))
+    (project / "test_it.py").write_text(block("from importlib import import_module"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
     done = subprocess.run(
         command,
