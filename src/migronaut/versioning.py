@@ -39,6 +39,8 @@ InvalidKind = Literal["invalid-version", "not-a-mapping", "id-changed", "bad-key
 
 _MISSING: Any = object()
 _EXACT_DOUBLE = 2**53
+_LAST = 2**63 - 1
+"""The largest whole number of BSON: it cannot be counted up."""
 _BY_EQUALITY = frozenset({str, int, bool, type(None), ObjectId, bytes, UUID, Int64, Decimal128, Binary, Timestamp})
 """Types whose values are the same BSON exactly when both are of the type and equal in Python."""
 
@@ -101,13 +103,14 @@ def read_version(doc: Mapping[str, Any], field: str) -> int:
         return 0
     kind = type(value)
     if kind is int or kind is Int64:
-        if value >= 0:
+        if 0 <= value < _LAST:
             return int(value)
     # Above 2**53 a double no longer counts: adding 1 leaves it as it is.
     elif kind is float and 0 <= value < _EXACT_DOUBLE and value.is_integer():
         return int(value)
     raise DocumentInvalidError(
-        "invalid-version", f"The field {field!r} must hold a whole number >= 0, or be missing: correct the document."
+        "invalid-version",
+        f"The field {field!r} must hold a whole number from 0 to 2**63 - 2, or be missing: correct the document.",
     )
 
 

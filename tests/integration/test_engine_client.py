@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.monitoring import CommandListener, CommandStartedEvent
 
-from engine_kit import Rig, assert_migrated_once, old, orders
+from engine_kit import NAME, Rig, assert_migrated_once, old, orders
 from migronaut.core.state import Status
+from migronaut.engine import controls
+from migronaut.engine.states import Request
+from migronaut.errors import InvalidMigrationError
 
 
 class Commits(CommandListener):
@@ -53,6 +57,10 @@ def test_transactions_commit_with_the_write_concern_of_the_migration(mongo_uri: 
         {"tz_aware": True, "tzinfo": UTC},
         {"uuidRepresentation": "pythonLegacy"},
         {"readConcernLevel": "linearizable"},
+        {"directConnection": True},
+        {"timeoutMS": 20_000},
+        {"socketTimeoutMS": 20_000},
+        {"document_class": RawBSONDocument},
     ],
 )
 def test_settings_of_the_users_client_change_nothing(
@@ -65,3 +73,19 @@ def test_settings_of_the_users_client_change_nothing(
         assert rig.run() is Status.COMPLETED
         assert rig.totals.migrated == 30
     assert_migrated_once(Rig(db=db).documents())
+
+
+@pytest.mark.parametrize("concern", [{"w": 3}, {"w": "nowhere"}])
+def test_a_write_concern_that_can_never_be_met_is_refused_when_registering(
+    db: Database[Any], standalone_db: Database[Any], concern: dict[str, Any]
+) -> None:
+    for database, guard in ((db, "snapshot"), (standalone_db, "version")):
+        rig = Rig(db=database)
+        with pytest.raises(InvalidMigrationError, match="write concern"):
+            rig.register(orders(write_concern=concern, guard=guard))
+        assert database.list_collection_names() == []
+        rig.register(orders(guard=guard))
+        rig.give(orders(write_concern=concern, guard=guard), text="2")
+        with pytest.raises(InvalidMigrationError, match="write concern"):
+            controls.repin(rig.ports, NAME, Request())
+        assert rig.state.checksum == "1"

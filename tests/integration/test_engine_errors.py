@@ -8,6 +8,7 @@ from typing import Any
 
 import bson
 import pytest
+from bson.int64 import Int64
 from pymongo.database import Database
 
 from engine_kit import NAME, Document, Rig, at, old, orders, to_shipping
@@ -251,3 +252,25 @@ def test_many_results_of_a_wrong_length_fail_the_slice_then_the_migration(
     controls.retry(rig.ports, NAME, Request(), from_start=False)
     assert rig.run() is Status.COMPLETED
     assert rig.totals.migrated == 20
+
+
+def test_a_revision_that_cannot_be_counted_up_is_a_document_error(db: Database[Any]) -> None:
+    db.orders.insert_many([old(number, rev=Int64(2**63 - 1) if number == BAD else 1) for number in range(20)])
+    rig = Rig(db=db)
+    rig.register(orders(revision_field="rev", max_document_errors=1))
+    assert rig.run() is Status.COMPLETED
+    assert rig.state.bad_ids == (BAD,)
+    assert [error.kind for error in rig.status().errors] == ["invalid-version"]
+    assert db.orders.count_documents({"rev": 2, "migrations": 1}) == 19
+
+
+def test_a_document_whose_revision_an_application_spoiled_meanwhile_is_not_counted_as_ours(db: Database[Any]) -> None:
+    seeded(db)
+    db.orders.update_many({}, {"$set": {"rev": 1}})
+    rig = Rig(db=db)
+    spoiled = {"$set": {"rev": "spoiled", "schema_version": 2}}
+    rig.interrupt = at("documents.read", lambda: db.orders.update_one({"_id": BAD}, spoiled))
+    rig.register(orders(revision_field="rev", guard="revision"))
+    assert rig.run() is Status.COMPLETED
+    assert (rig.totals.migrated, rig.totals.skipped) == (19, 1)
+    assert db.orders.find_one({"_id": BAD}) == old(BAD) | {"rev": "spoiled", "schema_version": 2}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from pymongo import MongoClient
 from pymongo.database import Database
 
 from engine_kit import (
@@ -77,6 +80,35 @@ def test_without_the_index_the_drift_poll_says_what_it_did_not_look_at(rig: Rig)
     verified = verify(rig.ports, OnDrift.REOPEN)
     assert (verified.drift, verified.checked) == ((), ())
     assert [name for name, _ in verified.skipped] == [NAME]
+
+
+def test_a_drift_poll_that_takes_too_long_has_looked_at_nothing(rig: Rig) -> None:
+    """A collection with a collation of its own: its indexes carry it, and are used."""
+    rig.db.orders.drop()
+    rig.db.create_collection("orders", collation={"locale": "en", "strength": 2})
+    rig.db.orders.insert_many([old(number) for number in range(COUNT)])
+    rig.db.orders.create_index([("schema_version", 1), ("_id", 1)])
+    rig.register(orders())
+    assert rig.run() is Status.COMPLETED
+    assert verify(rig.ports, OnDrift.REOPEN).checked == (NAME,)
+    rig.db.orders.insert_one(old("late"))
+    with time_limits_reached(rig.db.client):
+        verified = verify(rig.ports, OnDrift.REOPEN)
+    assert (verified.drift, verified.checked) == ((), ())
+    ((name, reason),) = verified.skipped
+    assert name == NAME
+    assert "longer than 5 seconds" in reason
+    assert verify(rig.ports, OnDrift.REPORT).drift != ()
+
+
+@contextmanager
+def time_limits_reached(client: MongoClient[Any]) -> Iterator[None]:
+    """Every command with a time limit ends as if it had taken too long."""
+    client.admin.command("configureFailPoint", "maxTimeAlwaysTimeOut", mode="alwaysOn")
+    try:
+        yield
+    finally:
+        client.admin.command("configureFailPoint", "maxTimeAlwaysTimeOut", mode="off")
 
 
 def test_what_requires_another_waits_for_it(rig: Rig) -> None:

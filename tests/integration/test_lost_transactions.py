@@ -11,9 +11,10 @@ import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
 
-from engine_kit import NAME, Rig, assert_migrated_once, old, orders
+from engine_kit import LANES, NAME, Rig, assert_migrated_once, old, orders
 from engine_lane import LEASE_TTL, start
-from migronaut.core.state import Status
+from migronaut.core.state import Partition, Status
+from migronaut.engine.work import current_pass
 
 pytestmark = pytest.mark.chaos
 
@@ -55,3 +56,15 @@ def test_documents_of_a_dead_lane_are_free_as_soon_as_its_lease_is_taken(
     assert_migrated_once(documents)
     assert documents[3]["hits"] == 1
     assert rig.totals.conflicts == 0
+
+
+def test_a_lease_that_names_no_session_is_taken_over_all_the_same(db: Database[Any]) -> None:
+    db.orders.insert_many([old(number) for number in range(45)])
+    rig = Rig(db=db)
+    rig.register(orders())
+    rig.coordinate()
+    pass_ = current_pass(rig.state)
+    assert isinstance(rig.ports.store.claim(pass_, owner=rig.owner, slots=1, ttl=60), Partition)
+    db[LANES].update_many({"lease": {"$exists": True}}, {"$set": {"lease.session": "tampered"}})
+    assert rig.ports.store.drop_leases(NAME) == 1
+    assert rig.run() is Status.COMPLETED

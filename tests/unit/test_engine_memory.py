@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 
 from engine_kit import assert_migrated_once, at, old, orders
+from migronaut.core.lane import Outcome
 from migronaut.core.ports import Owner, UnavailableError
 from migronaut.core.state import Partition, Status
 from migronaut.engine.drive import drive_all
@@ -18,6 +19,7 @@ from migronaut.testing import FakeClock, MemoryCollection, MemoryEngine, MemoryS
 
 NAME = "a.py"
 VICTIM = 2
+OWNER = Owner(name="lane", host="here", pid=1)
 Victim = Callable[[MemoryCollection], object]
 
 
@@ -186,7 +188,7 @@ def test_a_migration_that_must_wait_does_not_hold_up_the_others() -> None:
     waiting = evolve(blocked, name="2_b.py", status=Status.BLOCKED, requires=("1_a.py",))
     assert memory.engine.ports.store.insert(waiting)
     names = ("1_a.py", "2_b.py", "3_c.py")
-    drive_all(memory.engine, names, owner=Owner(name="test", host="here", pid=1), stop=StopEvent())
+    drive_all(memory.engine, names, owner=OWNER, stop=StopEvent())
     found = [memory.engine.ports.store.load(name) for name in names]
     assert [state.status for state in found if state] == [Status.FAILED, Status.BLOCKED, Status.COMPLETED]
 
@@ -205,3 +207,16 @@ def test_what_a_transform_of_many_raises_is_told_without_the_document(caplog: py
 
 def broken(doc: dict[str, Any]) -> dict[str, Any]:
     raise KeyError(doc["_id"])
+
+
+def test_a_pause_that_outlasts_the_slice_is_spent_without_a_lease() -> None:
+    engine = memory(count=25, pause=60, slice_length=30)
+    engine.engine.coordinate(NAME, owner=OWNER, stop=StopEvent())
+    started = engine.server.clock.monotonic()
+    result = engine.engine.run_slice(NAME, owner=OWNER, stop=StopEvent())
+    assert (result.outcome, result.retry_after) == (Outcome.YIELDED, 60)
+    assert result.counters.migrated == 10
+    assert engine.server.clock.monotonic() - started < 30
+    assert engine.engine.ports.store.leases(NAME) == ()
+    assert engine.run(NAME).status == Status.COMPLETED
+    assert engine.server.clock.monotonic() - started >= 60

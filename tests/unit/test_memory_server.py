@@ -256,10 +256,8 @@ def test_one_caller_an_interval_may_beat() -> None:
     server = MemoryServer()
     store = MemoryStore(server)
     assert [store.tick("heal", interval=30), store.tick("heal", interval=30)] == [True, False]
-    first = server.now()
     server.clock.advance(29.999)
     assert not store.tick("heal", interval=30)
-    assert store.last_tick("heal") == first
     server.clock.advance(0.001)
     assert store.tick("heal", interval=30)
 

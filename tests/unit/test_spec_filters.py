@@ -75,6 +75,13 @@ def test_other_filters_are_accepted_as_they_are(query: dict[str, Any]) -> None:
     assert spec.filter == spec.revert_filter == query
 
 
+@pytest.mark.parametrize("value", [{1, 2}, object(), 2**64, "\ud800"])
+def test_a_filter_that_bson_cannot_store_is_refused_without_quoting_it(value: object) -> None:
+    with pytest.raises(InvalidMigrationError, match="BSON cannot store") as caught:
+        build(filter={"a": value})
+    assert repr(value) not in str(caught.value)
+
+
 def test_the_default_version_field_is_looked_for() -> None:
     with pytest.raises(InvalidMigrationError, match="schema_version"):
         build(filter={"schema_version": 1})

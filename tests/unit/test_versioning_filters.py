@@ -77,7 +77,21 @@ def test_read_version_takes_whole_numbers_and_reads_nothing_as_0(doc: dict[str, 
 
 @pytest.mark.parametrize(
     "value",
-    [True, False, -1, Int64(-1), 1.5, -1.0, 1e300, float("nan"), float("inf"), "98761", [98761], Decimal128("1")],
+    [
+        True,
+        False,
+        -1,
+        Int64(-1),
+        1.5,
+        -1.0,
+        1e300,
+        float("nan"),
+        float("inf"),
+        "98761",
+        [98761],
+        Decimal128("1"),
+        Int64(2**63 - 1),
+    ],
 )
 def test_read_version_refuses_anything_else_without_quoting_it(value: object) -> None:
     with pytest.raises(DocumentInvalidError) as caught:

@@ -12,10 +12,10 @@ from migronaut.core.lifecycle import Action, transition
 from migronaut.core.ports import Stop
 from migronaut.core.state import MAX_HISTORY, BackgroundState, Counters, Direction, HistoryEntry, Phase, Spec, Status
 from migronaut.engine.ports import Ports
-from migronaut.engine.registering import load_source
+from migronaut.engine.registering import load_source, require_server
 from migronaut.engine.requirements import unmet
 from migronaut.engine.states import Request, acted, change, required
-from migronaut.engine.work import current_pass, resolve_guard
+from migronaut.engine.work import current_pass
 from migronaut.versioning import match_hash
 
 WAIT_FOR_LANES = 120.0
@@ -114,7 +114,7 @@ def repin(ports: Ports, name: str, request: Request) -> Controlled:
     source = load_source(ports, name)
     source.background.transform(required(ports.store, name).direction)  # refuses a file that cannot go this way
     spec = source.background.spec
-    resolve_guard(spec, transactions=ports.documents(spec).transactions())
+    require_server(ports, spec)
 
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
         if state.checksum == source.checksum:

@@ -16,7 +16,7 @@ from attrs import frozen
 from migronaut.core.ports import Checkpoint, Documents, Store, Write
 from migronaut.core.state import Guard, Partition
 from migronaut.engine.work import Work
-from migronaut.versioning import CODEC, read_version
+from migronaut.versioning import CODEC, DocumentInvalidError, read_version
 
 
 @frozen(kw_only=True)
@@ -129,7 +129,10 @@ class FieldGuard:
         if field is None:
             return True
         before, now = bson.decode(write.before, CODEC), bson.decode(raw, CODEC)
-        return read_version(now, field) == read_version(before, field) + 1
+        try:
+            return read_version(now, field) == read_version(before, field) + 1
+        except DocumentInvalidError:
+            return False  # the application wrote something that is no revision
 
 
 def _key(id_: Any) -> bytes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, Guard, HistoryEntry, Status
+from migronaut.core.ports import Documents
+from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, Guard, HistoryEntry, Spec, Status
 from migronaut.engine.ports import Ports, Source
 from migronaut.engine.requirements import unmet
 from migronaut.engine.states import Request
@@ -37,8 +38,7 @@ def register(ports: Ports, name: str, *, direction: Direction, registration: str
         IrreversibleMigrationError, BackgroundConflictError: Nothing was registered.
     """
     source = load_source(ports, name)
-    documents = ports.documents(source.background.spec)
-    resolve_guard(source.background.spec, transactions=documents.transactions())
+    documents = require_server(ports, source.background.spec)
     state = _fresh(ports, source, direction, registration, request)
     advice = _advice(state, indexed=documents.indexed())
     if ports.store.insert(state):
@@ -47,6 +47,23 @@ def register(ports: Ports, name: str, *, direction: Direction, registration: str
     if known is None or known.direction is direction:
         return Registered(state=known or state, created=False)
     return Registered(state=_turn_round(ports, known, state), created=True, advice=advice)
+
+
+def require_server(ports: Ports, spec: Spec) -> Documents:
+    """The documents of a migration, on a server that can guard and acknowledge its writes.
+
+    Raises:
+        TransactionsUnsupportedError, InvalidMigrationError: It cannot.
+    """
+    documents = ports.documents(spec)
+    resolve_guard(spec, transactions=documents.transactions())
+    if not documents.acknowledged():
+        raise InvalidMigrationError(
+            "The write concern of the migration can never be met by this MongoDB: it asks for more members than there "
+            "are, or for a mode that is not defined; correct write_concern.",
+            setting="write_concern",
+        )
+    return documents
 
 
 def load_source(ports: Ports, name: str) -> Source:

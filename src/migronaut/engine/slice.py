@@ -75,6 +75,7 @@ class _Slice:
         self.request = request
         self.counters = Counters()
         self.batches = 0
+        self.rest = 0.0
         self.deadline = ports.clock.monotonic() + (request.length or work.spec.slice_length)
 
     def run(self) -> SliceResult:
@@ -89,7 +90,7 @@ class _Slice:
                 return self._result(Outcome.EXHAUSTED)
             ended = self._work_on(claim)
             if ended is not None:
-                return self._result(ended)
+                return self._result(ended, retry_after=self.rest)
 
     def _claim(self) -> Claim:
         work = self.work
@@ -124,8 +125,8 @@ class _Slice:
         lane = self._lane(partition, lost)
         cursor = partition.cursor
         while True:
-            if self.batches:
-                self.ports.clock.sleep(self.work.spec.pause, lane.stop)
+            if self.batches and not self._pause(lane.stop):
+                return Outcome.YIELDED
             ended = self._ended(lost)
             if ended is not None:
                 return ended
@@ -137,6 +138,15 @@ class _Slice:
                 return Outcome.FAILED
             if result.done:
                 return None
+
+    def _pause(self, stop: Stop) -> bool:
+        """Rest between two batches; False where the slice would end first: its lane rests without a worker then."""
+        pause = self.work.spec.pause
+        if self.ports.clock.monotonic() + pause >= self.deadline:
+            self.rest = pause
+            return False
+        self.ports.clock.sleep(pause, stop)
+        return True
 
     def _lane(self, partition: Partition, lost: Stop) -> Lane:
         stop = AnyStop(self.request.stop, lost)

@@ -13,7 +13,7 @@ from typing import Any
 import bson
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
-from pymongo.errors import ExecutionTimeout, PyMongoError
+from pymongo.errors import ExecutionTimeout, OperationFailure, PyMongoError, WTimeoutError
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
@@ -38,6 +38,10 @@ from migronaut.versioning import CODEC
 _MAX_READ = 16 * 1024 * 1024
 """Bytes after which a batch is cut, so that the memory of a lane does not follow the size of documents."""
 _COMMIT_TRIES = 3
+_NEVER_MET = frozenset({2, 79, 100})
+"""Codes for a write concern: not on a standalone server, an unknown mode, more members than there are."""
+_ACKNOWLEDGED_WITHIN = 5000
+"""Milliseconds to wait for the members when asking whether they could acknowledge at all."""
 _BY_ID = [("_id", 1)]
 
 
@@ -59,6 +63,22 @@ class MongoDocuments:
         with translating():
             hello = self._updates.hello
         return "setName" in hello or hello.get("msg") == "isdbgrid"
+
+    def acknowledged(self) -> bool:
+        """Ask with a write that touches nothing."""
+        asked = WriteConcern(**{"wtimeout": _ACKNOWLEDGED_WITHIN} | dict(self._spec.write_concern))
+        with translating():
+            try:
+                self._collection.with_options(write_concern=asked).update_one(
+                    {"_id": {"$in": []}}, {"$unset": {"nothing": ""}}
+                )
+            except WTimeoutError:
+                return True  # late, but possible
+            except OperationFailure as error:
+                if error.code in _NEVER_MET:
+                    return False
+                raise
+        return True
 
     def indexed(self) -> bool:
         """True when an index on version and ``_id`` exists, or none is needed."""
@@ -202,10 +222,15 @@ class MongoDocuments:
         return self._hint
 
     def _has_index(self, keys: list[tuple[str, int]]) -> bool:
-        partial = ("sparse", "partialFilterExpression", "collation", "hidden")
+        indexes = list(self._collection.list_indexes())
+        # Queries compare as the collection does by default, and so does the index that every collection has.
+        collation = next((index.get("collation") for index in indexes if index["name"] == "_id_"), None)
+        partial = ("sparse", "partialFilterExpression", "hidden")
         return any(
-            list(index["key"].items()) == keys and not any(index.get(option) for option in partial)
-            for index in self._collection.list_indexes()
+            list(index["key"].items()) == keys
+            and index.get("collation") == collation
+            and not any(index.get(option) for option in partial)
+            for index in indexes
         )
 
 

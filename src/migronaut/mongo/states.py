@@ -103,9 +103,3 @@ class Clocks(StoreRecords):
         except DuplicateKeyError:
             return False
         return doc is not None and bool(doc["by"] == nonce)
-
-    @translating()
-    def last_tick(self, clock: str) -> datetime | None:
-        """When ``tick`` last let somebody through."""
-        doc = self._clocks.find_one({"_id": clock})
-        return None if doc is None else cast(datetime, doc["at"])

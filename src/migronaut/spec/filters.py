@@ -10,7 +10,11 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import bson
+from bson.errors import BSONError
+
 from migronaut.spec.values import Check, RefusedError
+from migronaut.versioning import CODEC
 
 _JAVASCRIPT = ("$where", "$function", "$accumulator")
 _LOGICAL = ("$and", "$or", "$nor")
@@ -36,6 +40,11 @@ def filter_without(version_field: str | None) -> Check:
             raise RefusedError(
                 f"must not mention the version field {version_field!r}; from_version and to_version choose by version"
             )
+        try:
+            bson.encode(value, codec_options=CODEC)
+        # The cause quotes the value, so it is cut off.
+        except (BSONError, OverflowError, RecursionError, TypeError, ValueError):
+            raise RefusedError("holds a value that BSON cannot store; use plain BSON types") from None
         return copy.deepcopy(dict(value))
 
     return check

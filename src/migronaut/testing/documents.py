@@ -47,6 +47,10 @@ class MemoryDocuments:
         """True unless the server simulates a standalone one."""
         return self._server.transactions
 
+    def acknowledged(self) -> bool:
+        """True: one process has nobody to wait for."""
+        return True
+
     def indexed(self) -> bool:
         """True when scans need not look at documents that are done."""
         return self._indexed

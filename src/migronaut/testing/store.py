@@ -65,7 +65,7 @@ class MemoryStore:
             )
         with self._server.lock:
             stored = self._server.states.get(state.name)
-            if stored is None or stored.revision != state.revision:
+            if stored is None or stored.revision != state.revision or stored.schema > SCHEMA:
                 return None
             saved = evolve(state, revision=state.revision + 1, updated_at=self._server.now())
             self._server.states[state.name] = saved
@@ -204,11 +204,6 @@ class MemoryStore:
                 return False
             self._server.ticks[clock] = now
             return True
-
-    def last_tick(self, clock: str) -> datetime | None:
-        """When ``tick`` last let somebody through."""
-        self._server.reach("store.last_tick")
-        return self._server.ticks.get(clock)
 
     def _all(self, background: str) -> list[Partition]:
         found = (partition for partition in self._server.partitions.values() if partition.background == background)

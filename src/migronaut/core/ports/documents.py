@@ -52,6 +52,9 @@ class Documents(Protocol):
     def transactions(self) -> bool:
         """True when the server can do multi-document transactions."""
 
+    def acknowledged(self) -> bool:
+        """False when no write can ever meet the migration's write concern: too few members, a mode nobody defined."""
+
     def indexed(self) -> bool:
         """True when finding what is left needs no scan: an index on version and ``_id`` exists."""
 

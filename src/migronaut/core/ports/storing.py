@@ -151,6 +151,3 @@ class Store(Protocol):
 
     def tick(self, clock: str, *, interval: float) -> bool:
         """True for one caller per ``interval`` seconds in the whole cluster (compare-and-set on a clock document)."""
-
-    def last_tick(self, clock: str) -> datetime | None:
-        """When ``tick`` last let somebody through."""
