@@ -61,6 +61,18 @@ def orders(**settings: Any) -> Background:
     return Background(**{name: value for name, value in merged.items() if value is not None})
 
 
+TO_SHIPPING = [
+    {"$set": {"shipping": {"address": "$address"}, "migrations": {"$add": [{"$ifNull": ["$migrations", 0]}, 1]}}},
+    {"$unset": "address"},
+]
+"""What ``to_shipping`` does, for the server."""
+
+
+def piped(**settings: Any) -> Background:
+    """``orders()`` by a pipeline."""
+    return orders(**{"migrate": None, "pipeline": TO_SHIPPING} | settings)
+
+
 class GivenCatalog:
     """Migrations given as objects; giving one anew under another text is what a deploy does to its file."""
 

@@ -232,6 +232,21 @@ class UpdateBuilder:
         return update
 
 
+def closing_stages(spec: Spec, direction: Direction) -> list[dict[str, Any]]:
+    """What follows the stages of a user's pipeline: the version of the new shape, and a revision counted up."""
+    stages: list[dict[str, Any]] = []
+    ours: dict[str, Any] = {}
+    if spec.versioned:
+        target = spec.to_version if direction is Direction.FORWARD else spec.from_version
+        if target:
+            ours[spec.version_field] = target
+        else:
+            stages.append({"$unset": [spec.version_field]})
+    if spec.revision_field is not None:
+        ours[spec.revision_field] = {"$add": [{"$ifNull": [f"${spec.revision_field}", 0]}, 1]}
+    return [*stages, {"$set": ours}] if ours else stages
+
+
 def _changed(original: Mapping[str, Any], result: Mapping[str, Any], own: frozenset[str | None]) -> dict[str, Any]:
     changed = {}
     before = original.get

@@ -64,7 +64,10 @@ def test_every_setting_reaches_the_spec() -> None:
     }
     background = Background(**given, migrate_many=lambda docs: docs, revert=same, description=" Words. ")
     assert background.spec == Spec(**given, batched=True, reversible=True)
-    assert set(attrs.asdict(background.spec, recurse=False)) == {*given, "batched", "reversible"}
+    assert set(attrs.asdict(background.spec, recurse=False)) == {
+        *given,
+        *("batched", "reversible", "pipeline", "revert_pipeline"),
+    }
     assert background.description == "Words."
 
 
@@ -168,7 +171,7 @@ def test_durations_are_seconds_or_a_timedelta(given: Any, seconds: float) -> Non
 
 def test_all_problems_are_reported_at_once() -> None:
     found = settings_with_problems(Background, batchsize=1, batch_size=0, pause=-1, from_version=1, guard="x")
-    assert found == ["batchsize", "batch_size", "pause", "guard", "collection", "to_version", "migrate"]
+    assert found == ["batchsize", "pause", "guard", "batch_size", "collection", "to_version", "migrate"]
 
 
 def test_the_message_tells_every_problem_and_no_value_that_is_not_a_number() -> None:
@@ -191,23 +194,22 @@ def test_an_unknown_setting_without_a_close_name_is_refused() -> None:
     assert problems(build, zzz=None) == [("zzz", "is not a setting")]
 
 
-LATER = ["revert_pipeline", "revert_step", "transaction", "adaptive", "throttle", "max_replication_lag"]
+LATER = ["step", "revert_step", "transaction", "adaptive", "throttle", "max_replication_lag"]
 
 
-@pytest.mark.parametrize("name", [*LATER, "pipeline", "step"])
+@pytest.mark.parametrize("name", LATER)
 def test_a_setting_of_a_later_release_is_refused_and_not_ignored(name: str) -> None:
     assert problems(build, **{name: 10}) == [(name, "is not supported yet; leave it out")]
 
 
 @pytest.mark.parametrize("off", [None, False])
-@pytest.mark.parametrize("name", [*LATER, "pipeline", "step"])
+@pytest.mark.parametrize("name", LATER)
 def test_a_setting_of_a_later_release_may_be_switched_off(name: str, off: object) -> None:
     build(**{name: off})
 
 
-@pytest.mark.parametrize("name", ["pipeline", "step"])
-def test_a_pipeline_or_step_alone_is_reported_once(name: str) -> None:
-    assert settings_with_problems(build, migrate=None, **{name: [{"$set": {"a": 1}}]}) == [name]
+def test_a_step_alone_is_reported_once() -> None:
+    assert settings_with_problems(build, migrate=None, step=same) == ["step"]
 
 
 @pytest.mark.parametrize(("given", "missing"), [("from_version", "to_version"), ("to_version", "from_version")])
@@ -255,7 +257,7 @@ def test_two_ways_to_transform_are_refused() -> None:
 
 def test_without_a_way_back_asking_for_it_says_so() -> None:
     with pytest.raises(IrreversibleMigrationError) as caught:
-        build().transform("revert")
+        build().way("revert")
     assert caught.value.exit_code == 13
 
 

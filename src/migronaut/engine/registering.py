@@ -5,17 +5,13 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from migronaut.core.ports import Documents
-from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, Guard, HistoryEntry, Spec, Status
+from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, Guard, HistoryEntry, Status
 from migronaut.engine.ports import Ports, Source
 from migronaut.engine.requirements import unmet
 from migronaut.engine.states import Request
-from migronaut.engine.work import resolve_guard
-from migronaut.errors import (
-    BackgroundConflictError,
-    InvalidMigrationError,
-    IrreversibleMigrationError,
-    MigrationNotFoundError,
-)
+from migronaut.engine.work import resolve_guard, stages_of
+from migronaut.errors import BackgroundConflictError, InvalidMigrationError, MigrationNotFoundError
+from migronaut.spec import Background
 
 
 @frozen(kw_only=True)
@@ -38,7 +34,7 @@ def register(ports: Ports, name: str, *, direction: Direction, registration: str
         IrreversibleMigrationError, BackgroundConflictError: Nothing was registered.
     """
     source = load_source(ports, name)
-    documents = require_server(ports, source.background.spec)
+    documents = require_server(ports, source.background, direction)
     state = _fresh(ports, source, direction, registration, request)
     advice = _advice(state, indexed=documents.indexed())
     if ports.store.insert(state):
@@ -49,20 +45,25 @@ def register(ports: Ports, name: str, *, direction: Direction, registration: str
     return Registered(state=_turn_round(ports, known, state), created=True, advice=advice)
 
 
-def require_server(ports: Ports, spec: Spec) -> Documents:
-    """The documents of a migration, on a server that can guard and acknowledge its writes.
+def require_server(ports: Ports, background: Background, direction: Direction) -> Documents:
+    """The documents of a migration, on a server that can do what it asks for.
 
     Raises:
-        TransactionsUnsupportedError, InvalidMigrationError: It cannot.
+        TransactionsUnsupportedError, IrreversibleMigrationError, InvalidMigrationError: It cannot.
     """
+    spec = background.spec
     documents = ports.documents(spec)
-    resolve_guard(spec, transactions=documents.transactions())
+    stages = stages_of(background.way(direction), spec, direction)
+    resolve_guard(spec, direction, transactions=documents.transactions())
     if not documents.acknowledged():
         raise InvalidMigrationError(
             "The write concern of the migration can never be met by this MongoDB: it asks for more members than there "
             "are, or for a mode that is not defined; correct write_concern.",
             setting="write_concern",
         )
+    problem = documents.refusal_of(stages) if stages else None
+    if problem is not None:
+        raise InvalidMigrationError(f"MongoDB does not accept the pipeline: {problem}. Correct it.", setting="pipeline")
     return documents
 
 
@@ -86,10 +87,6 @@ def load_source(ports: Ports, name: str) -> Source:
 
 def _fresh(ports: Ports, source: Source, direction: Direction, registration: str, request: Request) -> BackgroundState:
     spec = source.background.spec
-    if direction is Direction.REVERT and not spec.reversible:
-        raise IrreversibleMigrationError(
-            f"{source.name!r} has no way back: give revert= or revert_many= in the file.", name=source.name
-        )
     now = ports.store.now()
     waits_for = unmet(ports, source.requires) if direction is Direction.FORWARD else ()
     status = Status.BLOCKED if waits_for else Status.PENDING

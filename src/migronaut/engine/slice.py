@@ -14,6 +14,7 @@ from migronaut.core.state import Counters, Cursor, Partition
 from migronaut.engine.batch import BatchResult, Lane
 from migronaut.engine.failing import check_budget
 from migronaut.engine.patience import patiently
+from migronaut.engine.pipeline import rewrite_batch
 from migronaut.engine.ports import Ports
 from migronaut.engine.sources import find_source
 from migronaut.engine.stopping import AnyStop
@@ -168,7 +169,8 @@ class _Slice:
 
     def _batch(self, lane: Lane, partition: Partition, cursor: Cursor | None) -> BatchResult:
         """Run one batch; the guards make its repetition after an outage safe."""
-        return self._patiently(lambda: lane.run(partition, cursor, check_left=cursor is None), lane.stop)
+        run = rewrite_batch if self.work.stages else Lane.run
+        return self._patiently(lambda: run(lane, partition, cursor, check_left=cursor is None), lane.stop)
 
     def _patiently(self, work: Callable[[], T], stop: Stop) -> T:
         return patiently(work, name=self.work.name, clock=self.ports.clock, stop=stop)

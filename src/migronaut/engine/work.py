@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -11,8 +11,8 @@ from migronaut.core.ports import Documents, Pass
 from migronaut.core.state import BackgroundState, Direction, Guard, Spec
 from migronaut.engine.ports import Source
 from migronaut.errors import TransactionsUnsupportedError
-from migronaut.spec import Transform
-from migronaut.versioning import UpdateBuilder, match_filter, match_hash
+from migronaut.spec import Pipeline, Transform
+from migronaut.versioning import UpdateBuilder, closing_stages, match_filter, match_hash
 
 
 @frozen(kw_only=True)
@@ -24,7 +24,9 @@ class Work:
         match: Query for the documents still to do.
         must_leave: Query that no rewritten document may match; None when versions decide.
         without: Ids of documents left out of this pass.
-        guard: Resolved, never ``auto``.
+        guard: Resolved; ``auto`` where the server rewrites the documents itself, which needs none.
+        transform: The user's function; None where a pipeline does it.
+        stages: The whole pipeline, the user's stages and ours; empty where a function does it.
     """
 
     name: str
@@ -36,7 +38,8 @@ class Work:
     must_leave: Mapping[str, Any] | None
     without: tuple[Any, ...]
     guard: Guard
-    transform: Transform
+    transform: Transform | None
+    stages: Sequence[Mapping[str, Any]]
     builder: UpdateBuilder
 
 
@@ -44,6 +47,7 @@ def work_of(state: BackgroundState, source: Source, documents: Documents) -> Wor
     """Resolve a registered migration with the file that was found for it."""
     spec = state.spec
     match = match_filter(spec, state.direction)
+    way = source.background.way(state.direction)
     return Work(
         name=state.name,
         checksum=state.checksum,
@@ -53,10 +57,16 @@ def work_of(state: BackgroundState, source: Source, documents: Documents) -> Wor
         match=match,
         must_leave=None if spec.versioned else match,
         without=state.bad_ids,
-        guard=resolve_guard(spec, transactions=documents.transactions()),
-        transform=source.background.transform(state.direction),
+        guard=resolve_guard(spec, state.direction, transactions=documents.transactions()),
+        transform=way if isinstance(way, Transform) else None,
+        stages=stages_of(way, spec, state.direction),
         builder=UpdateBuilder.of(spec, state.direction),
     )
+
+
+def stages_of(way: Transform | Pipeline, spec: Spec, direction: Direction) -> Sequence[Mapping[str, Any]]:
+    """The whole pipeline of one direction; empty where it has none."""
+    return [*way.stages, *closing_stages(spec, direction)] if isinstance(way, Pipeline) else []
 
 
 def current_pass(state: BackgroundState) -> Pass:
@@ -69,13 +79,15 @@ def match_of(state: BackgroundState) -> str:
     return match_hash(state.spec, state.direction)
 
 
-def resolve_guard(spec: Spec, *, transactions: bool) -> Guard:
-    """Choose the guard that this server can give.
+def resolve_guard(spec: Spec, direction: Direction, *, transactions: bool) -> Guard:
+    """Choose the guard that this server can give; a pipeline needs none, as the server changes a document in one step.
 
     Raises:
         TransactionsUnsupportedError: ``snapshot`` on a standalone server, or ``auto`` there without a
             revision field to fall back on.
     """
+    if spec.by_pipeline(direction):
+        return Guard.AUTO
     if spec.guard is Guard.AUTO:
         if transactions:
             return Guard.SNAPSHOT

@@ -31,6 +31,8 @@ _TOO_MUCH = frozenset({334, 388})
 """More memory than the server gives a command or a transaction."""
 _UNAVAILABLE = frozenset({6, 7, 64, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
 """Network trouble, members that are late, steps down and shutdowns, where the driver leaves them as plain failures."""
+SERVER_TROUBLE = _TOO_SLOW | _TOO_MUCH | _UNAVAILABLE | {_WRITE_CONFLICT, _NOT_PERMITTED}
+"""Codes that say nothing against the document at which a command stopped."""
 
 _REFUSED_COMMAND = re.compile(r"not authorized on (?P<db>\S+) to execute command \{ (?P<command>\w+):")
 _MAJORITY = WriteConcern(w="majority", j=True)

@@ -23,12 +23,14 @@ from migronaut.core.ports import (
     Batch,
     CheckpointFor,
     GuardedResult,
+    Stages,
     TookTooLongError,
     Write,
     WriteRefusedError,
 )
 from migronaut.core.state import Cursor, Partition, Scope, Spec
 from migronaut.mongo.connection import translating
+from migronaut.mongo.pipelines import PipelineUpdates
 from migronaut.mongo.raw import replies, split
 from migronaut.mongo.scopes import all_of, bracket_of, scope_filter, type_filter
 from migronaut.mongo.store import MongoStore
@@ -43,6 +45,7 @@ _NEVER_MET = frozenset({2, 79, 100})
 _ACKNOWLEDGED_WITHIN = 5000
 """Milliseconds to wait for the members when asking whether they could acknowledge at all."""
 _BY_ID = [("_id", 1)]
+_ID_ONLY = {"_id": 1}
 
 
 class MongoDocuments:
@@ -54,6 +57,7 @@ class MongoDocuments:
         self._spec = spec
         self._db = db.with_options(CODEC, ReadPreference.PRIMARY, WriteConcern("majority"), ReadConcern("local"))
         self._updates = UpdateCommands(self._db, spec.collection)
+        self._pipelines = PipelineUpdates(self._db, spec.collection)
         self._collection = self._db[spec.collection]
         self._write_concern = WriteConcern(**spec.write_concern)
         self._hint: list[tuple[str, int]] | None = None
@@ -127,12 +131,20 @@ class MongoDocuments:
         self, match: Mapping[str, Any], scope: Scope, *, after: Cursor | None, limit: int, without: Sequence[Any] = ()
     ) -> Batch:
         """The next raw documents of a scope, cut after 16 MiB."""
-        query = all_of(match, scope_filter(scope, after), _excluding(without))
+        return self._scan(all_of(match, scope_filter(scope, after), _excluding(without)), limit)
+
+    def read_ids(
+        self, match: Mapping[str, Any], scope: Scope, *, after: Cursor | None, limit: int, without: Sequence[Any] = ()
+    ) -> Batch:
+        """The next ids of a scope; with the index on version and ``_id`` no document is touched."""
+        return self._scan(all_of(match, scope_filter(scope, after), _excluding(without)), limit, _ID_ONLY)
+
+    def _scan(self, query: Mapping[str, Any], limit: int, projection: Mapping[str, int] | None = None) -> Batch:
         documents: list[bytes] = []
         size = 0
         with translating():
             cursor = self._collection.find_raw_batches(
-                query, sort=_BY_ID, limit=limit, batch_size=limit, hint=self._index()
+                query, projection, sort=_BY_ID, limit=limit, batch_size=limit, hint=self._index()
             )
             with cursor:
                 for reply in replies(cursor):
@@ -151,12 +163,22 @@ class MongoDocuments:
         with translating():
             return tuple(self._by_id(ids, match=match, session=None))
 
+    def fetch_ids(self, ids: Sequence[Any], *, match: Mapping[str, Any] | None = None) -> tuple[bytes, ...]:
+        """Ids of documents by ``_id``, in its order."""
+        with translating():
+            return tuple(self._by_id(ids, match=match, session=None, projection=_ID_ONLY))
+
     def _by_id(
-        self, ids: Sequence[Any], *, match: Mapping[str, Any] | None, session: ClientSession | None
+        self,
+        ids: Sequence[Any],
+        *,
+        match: Mapping[str, Any] | None,
+        session: ClientSession | None,
+        projection: Mapping[str, int] | None = None,
     ) -> list[bytes]:
         query = all_of({"_id": {"$in": list(ids)}}, match or {})
         cursor = self._collection.find_raw_batches(
-            query, sort=_BY_ID, batch_size=len(ids) + 1, hint=_BY_ID, session=session
+            query, projection, sort=_BY_ID, batch_size=len(ids) + 1, hint=_BY_ID, session=session
         )
         with cursor:
             return [document for reply in replies(cursor) for document in split(reply)]
@@ -213,6 +235,34 @@ class MongoDocuments:
             result = self._updates.unordered(writes, write_concern)
         self.interrupt("documents.write_guarded.written")
         return result
+
+    def rewrite(
+        self,
+        match: Mapping[str, Any],
+        stages: Stages,
+        scope: Scope,
+        *,
+        only: Sequence[Any] | None = None,
+        without: Sequence[Any] = (),
+    ) -> int:
+        """One update by pipeline, atomic for each document."""
+        chosen = scope_filter(scope, None) if only is None else {"_id": {"$in": list(only)}}
+        hint = self._index() if only is None else _BY_ID
+        query = all_of(match, chosen, _excluding(without))
+        with translating():
+            changed = self._pipelines.rewrite(query, stages, hint=hint, write_concern=self._spec.write_concern)
+        self.interrupt("documents.rewrite.rewritten")
+        return changed
+
+    def would_match(self, id_: Any, match: Mapping[str, Any], stages: Stages) -> bool:
+        """Run a pipeline on one document, for its result only."""
+        with translating():
+            return self._pipelines.would_match(all_of({"_id": id_}, match), match, stages)
+
+    def refusal_of(self, stages: Stages) -> str | None:
+        """Ask with an update that finds nothing."""
+        with translating():
+            return self._pipelines.refusal_of(stages)
 
     def _index(self) -> list[tuple[str, int]]:
         """What scans go by: the index on version and ``_id`` where it exists, else the one on ``_id``."""

@@ -32,22 +32,32 @@ def filter_without(version_field: str | None) -> Check:
     def check(value: object) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
             raise RefusedError(f"must be a mapping, a MongoDB query, not {type(value).__name__}")
-        keys = set(_keys(value, depth=1))
-        for operator in _JAVASCRIPT:
-            if operator in keys:
-                raise RefusedError(f"must not use {operator}; JavaScript on the server is not supported")
+        refuse_javascript(value)
         if version_field is not None and _mentions(value, version_field):
             raise RefusedError(
                 f"must not mention the version field {version_field!r}; from_version and to_version choose by version"
             )
-        try:
-            bson.encode(value, codec_options=CODEC)
-        # The cause quotes the value, so it is cut off.
-        except (BSONError, OverflowError, RecursionError, TypeError, ValueError):
-            raise RefusedError("holds a value that BSON cannot store; use plain BSON types") from None
+        refuse_unencodable(value)
         return copy.deepcopy(dict(value))
 
     return check
+
+
+def refuse_javascript(value: object) -> None:
+    """Refuse JavaScript at any depth of a query or a stage, and what is nested too deeply."""
+    keys = set(_keys(value, depth=1))
+    for operator in _JAVASCRIPT:
+        if operator in keys:
+            raise RefusedError(f"must not use {operator}; JavaScript on the server is not supported")
+
+
+def refuse_unencodable(value: object) -> None:
+    """Refuse what holds anything but BSON."""
+    try:
+        bson.encode({"": value}, codec_options=CODEC)
+    # The cause quotes the value, so it is cut off.
+    except (BSONError, OverflowError, RecursionError, TypeError, ValueError):
+        raise RefusedError("holds a value that BSON cannot store; use plain BSON types") from None
 
 
 def _keys(value: object, *, depth: int) -> Iterator[str]:

@@ -181,6 +181,18 @@ class Work:
             self._write(key, _stored(raw))
         return True
 
+    def replace(self, key: Key, raw: bytes) -> bool:
+        """Put a whole document in the place of one; False when it is the same.
+
+        Raises:
+            WriteRefusedError: As the server would.
+        """
+        before = self.get(key)
+        if before is not None and before.raw == raw:
+            return False
+        self._write(key, _stored(raw))
+        return True
+
     def delete(self, key: Key) -> bool:
         """Remove a document; False when there is none."""
         if self.get(key) is None:

@@ -12,6 +12,7 @@ from migronaut.core.ports import (
     Batch,
     CheckpointFor,
     GuardedResult,
+    Stages,
     Write,
     WriteConflictError,
     WriteRefusedError,
@@ -21,6 +22,7 @@ from migronaut.errors import TransactionsUnsupportedError
 from migronaut.testing.collection import Stored, Work
 from migronaut.testing.elements import elements, inner
 from migronaut.testing.order import Key, as_stored, bracket_of, sort_key
+from migronaut.testing.pipeline import compile_pipeline
 from migronaut.testing.query import compile_query
 from migronaut.testing.server import MemoryServer
 from migronaut.testing.store import checkpointed
@@ -112,6 +114,17 @@ class MemoryDocuments:
         self._server.reach("documents.read")
         return Batch(documents=tuple(documents), end=not cut and len(documents) < limit)
 
+    def read_ids(
+        self, match: Mapping[str, Any], scope: Scope, *, after: Cursor | None, limit: int, without: Sequence[Any] = ()
+    ) -> Batch:
+        """The next ids of a scope."""
+        read = self.read(match, scope, after=after, limit=limit, without=without)
+        return Batch(documents=_ids_of(read.documents), end=read.end)
+
+    def fetch_ids(self, ids: Sequence[Any], *, match: Mapping[str, Any] | None = None) -> tuple[bytes, ...]:
+        """Ids of documents by ``_id``, in its order."""
+        return _ids_of(self.fetch(ids, match=match))
+
     def fetch(self, ids: Sequence[Any], *, match: Mapping[str, Any] | None = None) -> tuple[bytes, ...]:
         """Documents by ``_id``, in its order."""
         self._server.reach("documents.fetch")
@@ -167,6 +180,51 @@ class MemoryDocuments:
         self._server.reach("documents.write_guarded.written")
         return GuardedResult(matched=matched, refused=refused)
 
+    def rewrite(
+        self,
+        match: Mapping[str, Any],
+        stages: Stages,
+        scope: Scope,
+        *,
+        only: Sequence[Any] | None = None,
+        without: Sequence[Any] = (),
+    ) -> int:
+        """One document after the other, each in one step, up to the first that is refused."""
+        run = compile_pipeline(stages)
+        with self._server.lock:
+            chosen = _keys(only) if only is not None else self._within(scope)
+            keys = [key for key, _ in self._matching(match) if key in chosen and key not in _keys(without)]
+        changed = 0
+        for key in keys:
+            self._server.reach("documents.rewrite.document")
+            with self._server.lock:
+                work = self._collection.begin()
+                stored = work.get(key)
+                if stored is None or not compile_query(match)(stored.document):
+                    continue
+                changed += work.replace(key, run(stored.raw))
+                work.commit()
+        self._server.reach("documents.rewrite.rewritten")
+        return changed
+
+    def _within(self, scope: Scope) -> frozenset[Key]:
+        rows = self._collection.scan(after=_start(scope, None), upto=_end(scope))
+        return frozenset(key for key, _ in rows if bracket_of(key) == scope.bracket)
+
+    def would_match(self, id_: Any, match: Mapping[str, Any], stages: Stages) -> bool:
+        """Run a pipeline on one document, for its result only."""
+        run, matches = compile_pipeline(stages), compile_query(match)
+        try:
+            results = [bson.decode(run(raw), codec_options=CODEC) for raw in self.fetch([id_], match=match)]
+            return any(matches(result) for result in results)
+        except WriteRefusedError:
+            return False
+
+    def refusal_of(self, stages: Stages) -> str | None:
+        """None: what the memory cannot run raises ``QueryUnsupportedError``."""
+        compile_pipeline(stages)
+        return None
+
     def _matching(
         self, match: Mapping[str, Any], *, after: Key | None = None, upto: Key | None = None
     ) -> Iterator[tuple[Key, Stored]]:
@@ -193,6 +251,10 @@ class MemoryDocuments:
 
 def _keys(ids: Sequence[Any]) -> frozenset[Key]:
     return frozenset(sort_key(as_stored(id_)) for id_ in ids)
+
+
+def _ids_of(documents: Sequence[bytes]) -> tuple[bytes, ...]:
+    return tuple(bson.encode({"_id": bson.decode(raw, CODEC)["_id"]}, codec_options=CODEC) for raw in documents)
 
 
 def _start(scope: Scope, after: Cursor | None) -> Key | None:

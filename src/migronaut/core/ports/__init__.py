@@ -4,7 +4,7 @@ Each has a contract test-suite that every implementation passes. Ports speak in 
 the errors of ``faults``; no error of a driver leaves a port.
 """
 
-from migronaut.core.ports.documents import Batch, CheckpointFor, Documents, GuardedResult, Write
+from migronaut.core.ports.documents import Batch, CheckpointFor, Documents, GuardedResult, Stages, Write
 from migronaut.core.ports.faults import (
     PortError,
     TookTooLongError,
@@ -35,6 +35,7 @@ __all__ = [
     "Pass",
     "PortError",
     "QueuePort",
+    "Stages",
     "Stop",
     "Store",
     "Tickets",

@@ -42,6 +42,9 @@ class GuardedResult:
     refused: Mapping[int, int]
 
 
+Stages = Sequence[Mapping[str, Any]]
+"""A pipeline of an update."""
+
 CheckpointFor = Callable[[frozenset[int]], Checkpoint]
 """From the indexes of the writes that were left out to the checkpoint of that commit."""
 
@@ -87,8 +90,16 @@ class Documents(Protocol):
     ) -> Batch:
         """The next documents of a scope. A batch cut by size is not an end."""
 
+    def read_ids(
+        self, match: Mapping[str, Any], scope: Scope, *, after: Cursor | None, limit: int, without: Sequence[Any] = ()
+    ) -> Batch:
+        """Like ``read``, but of each document only its ``_id``."""
+
     def fetch(self, ids: Sequence[Any], *, match: Mapping[str, Any] | None = None) -> tuple[bytes, ...]:
         """Documents by ``_id``, those that match."""
+
+    def fetch_ids(self, ids: Sequence[Any], *, match: Mapping[str, Any] | None = None) -> tuple[bytes, ...]:
+        """Like ``fetch``, but of each document only its ``_id``."""
 
     def write_same(
         self,
@@ -118,3 +129,31 @@ class Documents(Protocol):
         Raises:
             WriteTooLargeError, UnavailableError: Part of it may have been written.
         """
+
+    def rewrite(
+        self,
+        match: Mapping[str, Any],
+        stages: Stages,
+        scope: Scope,
+        *,
+        only: Sequence[Any] | None = None,
+        without: Sequence[Any] = (),
+    ) -> int:
+        """Let the server run a pipeline on each matching document of a scope, one after the other.
+
+        Args:
+            only: No other documents than these.
+
+        Returns:
+            How many were changed.
+
+        Raises:
+            WriteRefusedError: One of the documents is refused, nobody says which; those before it were changed.
+            WriteTooSlowError, WriteTooLargeError, UnavailableError: Part of them may have been changed.
+        """
+
+    def would_match(self, id_: Any, match: Mapping[str, Any], stages: Stages) -> bool:
+        """Whether a document that matches would still do so after a pipeline; nothing is written."""
+
+    def refusal_of(self, stages: Stages) -> str | None:
+        """Why the server does not accept a pipeline, in its words, which quote the pipeline only; None when it does."""

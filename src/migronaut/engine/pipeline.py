@@ -1,0 +1,155 @@
+"""One batch that the server rewrites itself: a range of ids, one update by pipeline, a checkpoint.
+
+Each document is changed in one step on the server, from the old shape to the new one, so no guard is
+needed and no write of an application can come between. An update stops at the first document that
+the server refuses, and does not say at which: the range is halved until the offender stands alone.
+A crash between update and checkpoint replays the range, which then matches nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import bson
+from attrs import evolve, frozen
+
+from migronaut.core.ports import Checkpoint, WriteRefusedError, WriteTooLargeError, WriteTooSlowError
+from migronaut.core.state import Counters, Cursor, Partition, Scope
+from migronaut.engine.batch import BatchResult, Lane
+from migronaut.engine.items import REFUSED, Bad, checkpoint_of
+from migronaut.versioning import CODEC
+
+
+def rewrite_batch(lane: Lane, partition: Partition, after: Cursor | None, *, check_left: bool) -> BatchResult:
+    """Rewrite the next documents of a partition on the server; the counterpart of ``Lane.run``.
+
+    Args:
+        check_left: First see whether the result would still match (the first batch of a pass by predicate).
+
+    Raises:
+        LeaseLostError: Another lane holds the partition now.
+        UnavailableError: No primary; the batch may be run again.
+    """
+    work = lane.work
+    read = lane.documents.read_ids(
+        work.match, partition.scope, after=after, limit=work.spec.batch_size, without=work.without
+    )
+    ids = [bson.decode(raw, CODEC)["_id"] for raw in read.documents]
+    return _Run(lane, partition, after, end=read.end).finish(ids, check_left=check_left)
+
+
+@frozen(kw_only=True)
+class _Piece:
+    """Neighbouring ids; the whole batch is told to the server as a range, a part of it by its ids."""
+
+    ids: Sequence[Any]
+    whole: bool = False
+
+
+class _Run:
+    """One batch on its way."""
+
+    def __init__(self, lane: Lane, partition: Partition, after: Cursor | None, *, end: bool) -> None:
+        self.lane = lane
+        self.partition = partition
+        self.cursor = after
+        self.end = end
+        self.counters = Counters()
+        self.pieces: deque[_Piece] = deque()
+        self.bad = 0
+        self.over_budget = False
+        self.done = False
+
+    def finish(self, ids: Sequence[Any], *, check_left: bool) -> BatchResult:
+        if ids and check_left and self._would_match(ids[0]):
+            self._refused(ids[0], "still-matches", follow=ids[1:])
+        else:
+            self.pieces.append(_Piece(ids=ids, whole=True))
+        while self.pieces and not self.over_budget:
+            self._rewrite(self.pieces.popleft())
+        return BatchResult(cursor=self.cursor, done=self.done, counters=self.counters)
+
+    def _would_match(self, id_: Any) -> bool:
+        work = self.lane.work
+        return work.must_leave is not None and self.lane.documents.would_match(id_, work.must_leave, work.stages)
+
+    def _rewrite(self, piece: _Piece) -> None:
+        if not piece.ids:
+            self._note(Checkpoint(done=self.end))
+            return
+        work = self.lane.work
+        try:
+            changed = self.lane.documents.rewrite(
+                work.match,
+                work.stages,
+                self._range(piece.ids[-1]),
+                only=None if piece.whole else piece.ids,
+                without=work.without,
+            )
+        except WriteRefusedError as refusal:
+            self._divide(piece, kind=f"refused-{refusal.code}")
+        except (WriteTooSlowError, WriteTooLargeError):
+            # The server is slow, not the document bad: alone it is left to the next pass.
+            self._divide(piece, kind=None)
+        else:
+            gone = max(0, len(piece.ids) - changed)
+            self._passed(piece.ids, Counters(scanned=changed + gone, migrated=changed, skipped=gone))
+
+    def _range(self, last: Any) -> Scope:
+        """From the cursor to the last id, whatever has come between since the ids were read."""
+        scope = evolve(self.partition.scope, upper=last, bounded_above=True)
+        return scope if self.cursor is None else evolve(scope, lower=self.cursor.last_id, bounded_below=True)
+
+    def _divide(self, piece: _Piece, *, kind: str | None) -> None:
+        """Count what the update did before it stopped, then halve the rest; alone, that is the offender."""
+        left = self._settle(piece.ids)
+        if not left:
+            self._passed(piece.ids, Counters())
+        elif piece.whole or len(piece.ids) > 1:
+            middle = (len(left) + 1) // 2
+            halves = [_Piece(ids=half) for half in (left[:middle], left[middle:]) if half]
+            self.pieces.extendleft(reversed(halves))
+        elif kind is not None:
+            self._refused(left[0], kind)
+        else:
+            self._passed(left, Counters(scanned=1, conflicts=1))
+
+    def _settle(self, ids: Sequence[Any]) -> Sequence[Any]:
+        """Those that still match; of the others, which are there were rewritten and the rest are gone."""
+        fetch = self.lane.documents.fetch_ids
+        old, present = set(fetch(ids, match=self.lane.work.match)), set(fetch(ids))
+        keys = [bson.encode({"_id": id_}, codec_options=CODEC) for id_ in ids]
+        migrated = sum(key in present and key not in old for key in keys)
+        skipped = sum(key not in present for key in keys)
+        if migrated or skipped:
+            counters = Counters(scanned=migrated + skipped, migrated=migrated, skipped=skipped)
+            self._note(Checkpoint(counters=counters))
+        return [id_ for id_, key in zip(ids, keys, strict=True) if key in old]
+
+    def _refused(self, id_: Any, kind: str, *, follow: Sequence[Any] = ()) -> None:
+        """Name a document that cannot be migrated; past the budget the migration fails, and the cursor stays."""
+        if follow:
+            self.pieces.append(_Piece(ids=follow))
+        self.bad += 1
+        named = checkpoint_of([Bad(id_, kind, REFUSED)], self.lane.store)
+        self.over_budget = self.bad > self.lane.work.spec.max_document_errors
+        if self.over_budget:
+            self._note(named)
+        else:
+            self._passed([id_], named.counters + Counters(scanned=1), named)
+
+    def _passed(self, ids: Sequence[Any], counters: Counters, named: Checkpoint | None = None) -> None:
+        """Move the cursor behind ids that are done with."""
+        cursor = Cursor(last_id=ids[-1]) if ids else None
+        done = self.end and not self.pieces
+        self._note(evolve(named or Checkpoint(), cursor=cursor, counters=counters, done=done))
+
+    def _note(self, checkpoint: Checkpoint) -> None:
+        first = Counters(batches=int(not self.counters.batches and checkpoint.counters != Counters()))
+        checkpoint = evolve(checkpoint, counters=checkpoint.counters + first)
+        self.lane.store.checkpoint(self.partition, checkpoint)
+        self.counters += checkpoint.counters
+        self.cursor = checkpoint.cursor or self.cursor
+        self.done = checkpoint.done

@@ -1,0 +1,65 @@
+"""Updates by a pipeline: the server changes each document of a range where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pymongo.database import Database
+from pymongo.errors import OperationFailure
+
+from migronaut.core.ports import Stages, UnavailableError, WriteRefusedError
+from migronaut.errors import redact
+from migronaut.mongo.connection import SERVER_TROUBLE
+
+_AS_IT_IS: Stages = (
+    {"$group": {"_id": None, "all": {"$push": "$$ROOT"}}},
+    {"$unwind": "$all"},
+    {"$replaceWith": "$all"},
+)
+"""Changes nothing, but no $match is moved across it. MongoDB 6.0.5 moves ``{a: {$exists: false}}`` before
+``{$set: {a: {b: "$c"}}}``, and even before a $limit behind it."""
+
+Hint = Sequence[tuple[str, int]]
+
+
+class PipelineUpdates:
+    """Pipelines on the documents of one collection; the driver's errors leave it as they are."""
+
+    def __init__(self, db: Database[Any], collection: str) -> None:
+        self._db = db
+        self._collection = collection
+
+    def rewrite(self, query: Mapping[str, Any], stages: Stages, *, hint: Hint, write_concern: Mapping[str, Any]) -> int:
+        """Run the stages on all that matches; how many documents were changed.
+
+        Raises:
+            WriteRefusedError: The server stopped at a document; it does not say at which, nor what it changed before.
+        """
+        statement = {"q": query, "u": stages, "multi": True, "hint": dict(hint)}
+        reply = self._db.command("update", self._collection, updates=[statement], writeConcern=dict(write_concern))
+        for refusal in reply.get("writeErrors", ()):
+            code = refusal["code"]
+            if code in SERVER_TROUBLE:
+                raise OperationFailure(f"The server stopped an update (code {code}).", code)
+            raise WriteRefusedError(code)
+        if "writeConcernError" in reply:
+            raise UnavailableError(f"write concern not met ({reply['writeConcernError'].get('code')})")
+        return int(reply["nModified"])
+
+    def would_match(self, query: Mapping[str, Any], match: Mapping[str, Any], stages: Stages) -> bool:
+        """Run the stages on the one document that a query finds, without writing; see whether the result matches."""
+        pipeline = [{"$match": query}, *stages, *_AS_IT_IS, {"$match": match}, {"$project": {"_id": 1}}]
+        try:
+            with self._db[self._collection].aggregate(pipeline) as found:
+                return any(True for _ in found)
+        except OperationFailure as error:
+            if error.code in SERVER_TROUBLE:
+                raise
+            return False  # a document that the stages fail on is found when it is rewritten
+
+    def refusal_of(self, stages: Stages) -> str | None:
+        """Let the server read the stages in an update that finds nothing."""
+        statement = {"q": {"_id": {"$in": []}}, "u": stages, "multi": True}
+        reply = self._db.command("update", self._collection, updates=[statement])
+        return next((redact(refusal["errmsg"]) for refusal in reply.get("writeErrors", ())), None)
