@@ -10,7 +10,7 @@ import bson
 import pytest
 from pymongo.database import Database
 
-from engine_kit import NAME, Document, Rig, at, old, orders, to_shipping
+from engine_kit import NAME, Document, Rig, at, old, orders, seeded, to_shipping
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Partitioning, PartitionStatus, Status
 from migronaut.engine import controls
@@ -19,10 +19,6 @@ from migronaut.engine.states import Request
 ONE_OF_2000 = 1234
 BAD = 7
 Breaks = Callable[[Document], object]
-
-
-def seeded(db: Database[Any], count: int = 20) -> None:
-    db.orders.insert_many([old(number) for number in range(count)])
 
 
 def raising(doc: Document) -> Document:
@@ -169,7 +165,7 @@ BROKEN: list[tuple[str, Breaks]] = [
 
 @pytest.mark.parametrize(("kind", "breaks"), BROKEN)
 def test_an_unusable_result_is_a_document_error(db: Database[Any], kind: str, breaks: Breaks) -> None:
-    seeded(db)
+    seeded(db, 20)
     db.orders.update_one({"_id": BAD}, {"$set": {"ballast": "z" * (8 << 20 if kind == "too-large" else 1)}})
 
     def migrate(doc: Document) -> object:
@@ -188,7 +184,7 @@ def test_an_unusable_result_is_a_document_error(db: Database[Any], kind: str, br
 
 
 def test_a_stored_document_that_is_no_utf_8_is_a_document_error(db: Database[Any]) -> None:
-    seeded(db)
+    seeded(db, 20)
     broken = bson.encode(old("broken")).replace(b"street", b"str\xff\xfet")
     db.command("insert", "orders", documents=[bson.raw_bson.RawBSONDocument(broken)])
     rig = Rig(db=db)
@@ -209,7 +205,7 @@ def test_a_date_that_python_has_not_is_migrated_like_any_other(db: Database[Any]
 
 
 def test_a_version_that_is_no_number_is_none_of_ours(db: Database[Any]) -> None:
-    seeded(db)
+    seeded(db, 20)
     db.orders.insert_one(old("odd", rev="x"))
     rig = Rig(db=db)
     rig.register(orders(revision_field="rev", max_document_errors=1))
@@ -218,7 +214,7 @@ def test_a_version_that_is_no_number_is_none_of_ours(db: Database[Any]) -> None:
 
 
 def test_an_exception_among_many_results_fails_its_document_only(db: Database[Any]) -> None:
-    seeded(db)
+    seeded(db, 20)
 
     def migrate_many(docs: list[Document]) -> list[object]:
         return [ValueError("no") if doc["_id"] == BAD else to_shipping(doc) for doc in docs]
@@ -234,7 +230,7 @@ def test_an_exception_among_many_results_fails_its_document_only(db: Database[An
 def test_many_results_of_a_wrong_length_fail_the_slice_then_the_migration(
     db: Database[Any], results: Callable[[list[Document]], object]
 ) -> None:
-    seeded(db)
+    seeded(db, 20)
     rig = Rig(db=db)
     rig.register(orders(migrate=None, migrate_many=results, max_slice_failures=2))
     rig.coordinate()
