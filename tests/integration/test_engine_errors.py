@@ -27,6 +27,16 @@ def raising(doc: Document) -> Document:
     return to_shipping(doc)
 
 
+def corrected(seen: list[Any]) -> Callable[[Document], Document]:
+    """The mended migration; it notes the documents that it is given."""
+
+    def migrate(doc: Document) -> Document:
+        seen.append(doc["_id"])
+        return to_shipping(doc)
+
+    return migrate
+
+
 @pytest.mark.parametrize("guard", ["snapshot", "version"])
 def test_without_a_budget_one_bad_document_fails_the_migration(db: Database[Any], guard: str) -> None:
     seeded(db, 2000)
@@ -95,15 +105,10 @@ def test_within_the_budget_all_others_are_migrated(db: Database[Any], guard: str
 def test_a_retry_with_the_corrected_file_touches_only_the_one(db: Database[Any]) -> None:
     seeded(db, 2000)
     seen: list[Any] = []
-
-    def corrected(doc: Document) -> Document:
-        seen.append(doc["_id"])
-        return to_shipping(doc)
-
     rig = Rig(db=db)
     rig.register(orders(migrate=raising, batch_size=100, max_document_errors=1))
     assert rig.run() is Status.COMPLETED
-    rig.give(orders(migrate=corrected, batch_size=100, max_document_errors=1), text="2")
+    rig.give(orders(migrate=corrected(seen), batch_size=100, max_document_errors=1), text="2")
     assert controls.repin(rig.ports, NAME, Request(by="ann", reason="fixed")).changed
     assert controls.retry(rig.ports, NAME, Request(by="ann"), from_start=False).changed
     assert rig.run() is Status.COMPLETED
@@ -117,15 +122,10 @@ def test_a_retry_with_the_corrected_file_touches_only_the_one(db: Database[Any])
 def test_a_failed_one_goes_on_where_it_was_after_the_correction(db: Database[Any]) -> None:
     seeded(db, 2000)
     seen: list[Any] = []
-
-    def corrected(doc: Document) -> Document:
-        seen.append(doc["_id"])
-        return to_shipping(doc)
-
     rig = Rig(db=db)
     rig.register(orders(migrate=raising, batch_size=100))
     assert rig.run() is Status.FAILED
-    rig.give(orders(migrate=corrected, batch_size=100), text="2")
+    rig.give(orders(migrate=corrected(seen), batch_size=100), text="2")
     controls.repin(rig.ports, NAME, Request())
     controls.retry(rig.ports, NAME, Request(), from_start=False)
     assert rig.run() is Status.COMPLETED
