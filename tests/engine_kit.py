@@ -28,6 +28,9 @@ from migronaut.mongo.store import MongoStore
 from migronaut.mongo.tickets import MongoTickets
 
 NAME = "20260101000000_orders.py"
+LATER = "20260202000000_later.py"
+COUNT = 200
+ANN = Request(by="ann", reason="because")
 LANES = "_migronaut_background_partitions"
 STATES = "_migronaut_background"
 
@@ -38,6 +41,11 @@ Interrupt = Callable[[str], None]
 def old(id_: Any, **more: Any) -> Document:
     """A document in the old shape."""
     return {"_id": id_, "address": f"street of {id_}", "hits": 0, "schema_version": 1} | more
+
+
+def seeded(db: Database[Any], count: int = COUNT) -> None:
+    """Documents in the old shape, with the ids 0, 1, 2, ..."""
+    db.orders.insert_many([old(number) for number in range(count)])
 
 
 def to_shipping(doc: Document) -> Document:
@@ -206,6 +214,10 @@ class Rig:
         """All documents of the collection, by ``_id``."""
         return {doc["_id"]: doc for doc in self.db.orders.find()}
 
+    def migrated(self) -> int:
+        """How many documents were rewritten, once."""
+        return self.db.orders.count_documents({"migrations": 1})
+
     def actions(self, name: str = NAME) -> list[str]:
         """The history, without the registration."""
         return [entry.action for entry in self.status(name).history[1:]]
@@ -257,3 +269,10 @@ def assert_migrated_once(documents: Mapping[Any, Document]) -> None:
         if doc.get("migrations") != 1 or "address" in doc or "shipping" not in doc or doc.get("schema_version") != 2
     ]
     assert not wrong, f"{len(wrong)} of {len(documents)}, such as {wrong[0]}"
+
+
+def assert_exact(rig: Rig, count: int = COUNT) -> None:
+    """Every document was rewritten once, the counters say so, and no lane left a lease behind."""
+    assert_migrated_once(rig.documents())
+    assert (rig.totals.migrated, rig.totals.scanned) == (count, count)
+    assert rig.db[LANES].count_documents({"lease": {"$exists": True}}) == 0

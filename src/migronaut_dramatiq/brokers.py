@@ -78,6 +78,9 @@ def broker_errors(broker: Broker | str) -> Iterator[None]:
 
     Args:
         broker: The broker, or how to name it.
+
+    Raises:
+        ConnectionFailedError: The library of the broker raised; errors of anything else pass as they are.
     """
     try:
         yield

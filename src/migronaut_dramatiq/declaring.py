@@ -63,9 +63,11 @@ def declare(
     _check(broker, queue_name=queue_name, actor_name=actor_name)
 
     def background(**payload: Any) -> None:
+        """The actor: one job."""
         _run(handlers.get(), queue, payload)
 
     def beat() -> None:
+        """Heal and look for drift, where it is time; called by a thread of the worker, without a message."""
         handlers.get().handle(verify.body(), queue.message(verify))
 
     middleware = middleware_of(broker)
@@ -87,6 +89,7 @@ class _PerProcess:
         self._made: tuple[int, BackgroundHandler] | None = None
 
     def get(self) -> BackgroundHandler:
+        """The handler of the calling process."""
         with self._lock:
             if self._made is None or self._made[0] != os.getpid():
                 self._made = (os.getpid(), self._make())

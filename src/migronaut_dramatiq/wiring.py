@@ -39,6 +39,7 @@ def setup(
     """
 
     def make_handler(queue: DramatiqQueue) -> BackgroundHandler:
+        """What a worker process works with; called in it."""
         migrator = _migrator(config_or_migrator)
         return BackgroundProcessor(
             migrator.background.engine, queue, owner=migrator.owner, settings=migrator.queue_settings

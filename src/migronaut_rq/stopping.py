@@ -72,6 +72,7 @@ class WorkerStop:
         before = signal.getsignal(signal.SIGTERM)
 
         def asked(number: int, frame: FrameType | None) -> None:
+            """Remember it, and go on with what would have happened."""
             self._asked.set()
             if callable(before):
                 before(number, frame)

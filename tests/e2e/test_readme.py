@@ -75,6 +75,52 @@ def wait_until_completed(db: Db, project: Path) -> None:
     assert db.orders.count_documents({"schema_version": 2, "shipping.address": {"$exists": True}}) == 300
 
 
+def bad_ids_by_the_readme(db: Db, collection: str) -> list[dict[str, Any]]:
+    """What the README's line for the shell finds; every document of it as Python reads it."""
+    line = rf'db\.getCollection\("{collection}"\)\.(find|findOne)\(\{{(\w+): "NAME"\}}, \{{(.*)\}}\)'
+    found = re.search(line, README.read_text())
+    assert found is not None, f"the README has no query of {collection}"
+    fields = {name: int(one) for name, one in re.findall(r"(\w+): (\d)", found[3])}
+    return list(db.get_collection(collection).find({found[2]: MIGRATION}, fields))
+
+
+def test_the_queries_for_failed_documents_find_them_and_a_retry_takes_them_up(project: Path, db: Db) -> None:
+    db.orders.insert_one({"_id": "without an address", "schema_version": 1})
+    migrator = Migrator(client=db.client, db=db.name, migrations_dir=project / "migrations")
+    migrator.up()
+    assert migrator.background.run()[0].status == "failed"
+    (state,) = bad_ids_by_the_readme(db, "_migronaut_background")
+    assert state["bad_ids"] == ["without an address"]
+    assert "max_document_errors" in state["last_error"]
+    partitions = bad_ids_by_the_readme(db, "_migronaut_background_partitions")
+    assert [id_ for partition in partitions for id_ in partition["bad_ids"]] == ["without an address"]
+    db.orders.update_one({"_id": "without an address"}, {"$set": {"address": "1 Main St"}})
+    migrator.background.retry(MIGRATION)
+    ended = migrator.background.run()[0]
+    assert (ended.status, ended.totals.migrated) == ("completed", 301)
+
+
+def test_a_mended_file_is_used_after_a_retry_that_pins_it_anew(project: Path, db: Db) -> None:
+    db.orders.insert_one({"_id": "without an address", "schema_version": 1})
+    migrator = Migrator(client=db.client, db=db.name, migrations_dir=project / "migrations")
+    migrator.up()
+    assert migrator.background.run()[0].status == "failed"
+    file = project / "migrations" / MIGRATION
+    file.write_text(file.read_text().replace('doc.pop("address")', 'doc.pop("address", None)'))
+    migrator.background.retry(MIGRATION, repin=True)
+    assert migrator.background.run()[0].status == "completed"
+
+
+def test_the_index_of_the_readme_is_the_one_that_verify_needs(project: Path, db: Db) -> None:
+    assert "db.orders.createIndex({schema_version: 1, _id: 1})" in README.read_text()
+    migrator = Migrator(client=db.client, db=db.name, migrations_dir=project / "migrations")
+    migrator.up()
+    migrator.background.run()
+    assert migrator.background.verify().checked == ()
+    db.orders.create_index([("schema_version", 1), ("_id", 1)])
+    assert migrator.background.verify().checked == (MIGRATION,)
+
+
 def installed(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 

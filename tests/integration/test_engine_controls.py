@@ -9,31 +9,24 @@ import pytest
 from pymongo.database import Database
 
 from engine_kit import (
-    LANES,
+    ANN,
+    COUNT,
     NAME,
     Rig,
+    assert_exact,
     assert_migrated_once,
     at,
     in_background,
-    old,
     orders,
+    seeded,
     to_shipping,
 )
 from migronaut.core.coordinator import Done, Process, Wait
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Partitioning, Status
 from migronaut.engine import controls
-from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import BackgroundConflictError
-
-ANN = Request(by="ann", reason="because")
-COUNT = 200
-LATER = "20260202000000_later.py"
-
-
-def seeded(db: Database[Any], count: int = COUNT) -> None:
-    db.orders.insert_many([old(number) for number in range(count)])
 
 
 @pytest.fixture
@@ -42,22 +35,12 @@ def rig(db: Database[Any]) -> Rig:
     return Rig(db=db)
 
 
-def migrated(rig: Rig) -> int:
-    return rig.db.orders.count_documents({"migrations": 1})
-
-
-def assert_exact(rig: Rig, count: int = COUNT) -> None:
-    assert_migrated_once(rig.documents())
-    assert (rig.totals.migrated, rig.totals.scanned) == (count, count)
-    assert rig.db[LANES].count_documents({"lease": {"$exists": True}}) == 0
-
-
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_pause_stops_lanes_at_their_next_batch_and_resume_goes_on(rig: Rig, lanes: int) -> None:
     rig.register(orders(max_parallel=lanes, partitions=Partitioning(min_documents=20)))
     rig.interrupt = at("documents.write_same.committed", lambda: controls.pause(rig.ports, NAME, ANN), arrival=3)
     assert rig.run(lanes=lanes) is Status.PAUSED
-    done = migrated(rig)
+    done = rig.migrated()
     assert 30 <= done < COUNT
     assert (rig.totals.migrated, rig.status().leases) == (done, ())
     assert not controls.pause(rig.ports, NAME, ANN).changed
@@ -77,15 +60,15 @@ def test_pause_and_wait_returns_when_no_lane_works_any_more(rig: Rig) -> None:
         assert working.wait(10)
         waited = controls.wait_for_lanes(rig.ports, controls.pause(rig.ports, NAME, ANN), StopEvent())
         assert waited.stopped
-        done = migrated(rig)
-    assert migrated(rig) == done < COUNT
+        done = rig.migrated()
+    assert rig.migrated() == done < COUNT
 
 
 def test_cancel_ends_it_where_it_is_and_retry_goes_on_there(rig: Rig) -> None:
     rig.register(orders())
     rig.interrupt = at("documents.write_same.committed", lambda: controls.cancel(rig.ports, NAME, ANN), arrival=3)
     assert rig.run() is Status.CANCELLED
-    assert migrated(rig) == rig.totals.migrated == 30
+    assert rig.migrated() == rig.totals.migrated == 30
     assert rig.coordinate() == Done(Status.CANCELLED)
     with pytest.raises(BackgroundConflictError):
         controls.resume(rig.ports, NAME, ANN)
@@ -118,7 +101,7 @@ def test_retry_from_the_start_while_a_lane_still_works_fences_it_off(rig: Rig) -
     rig.interrupt = at("documents.write_same.compared", again, arrival=2)
     rig.coordinate()
     assert rig.slice().outcome is Outcome.LOST
-    assert migrated(rig) == 10
+    assert rig.migrated() == 10
     assert rig.run() is Status.COMPLETED
     assert_migrated_once(rig.documents())
     assert rig.totals.migrated == COUNT - 10

@@ -11,7 +11,7 @@ import pytest
 from bson.int64 import Int64
 from pymongo.database import Database
 
-from engine_kit import NAME, Document, Rig, at, old, orders, to_shipping
+from engine_kit import NAME, Document, Rig, at, old, orders, seeded, to_shipping
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Partitioning, PartitionStatus, Status
 from migronaut.engine import controls
@@ -22,14 +22,20 @@ BAD = 7
 Breaks = Callable[[Document], object]
 
 
-def seeded(db: Database[Any], count: int = 20) -> None:
-    db.orders.insert_many([old(number) for number in range(count)])
-
-
 def raising(doc: Document) -> Document:
     if doc["_id"] == ONE_OF_2000:
         raise ValueError(f"secret {doc['address']}")
     return to_shipping(doc)
+
+
+def corrected(seen: list[Any]) -> Callable[[Document], Document]:
+    """The mended migration; it notes the documents that it is given."""
+
+    def migrate(doc: Document) -> Document:
+        seen.append(doc["_id"])
+        return to_shipping(doc)
+
+    return migrate
 
 
 @pytest.mark.parametrize("guard", ["snapshot", "version"])
@@ -100,15 +106,10 @@ def test_within_the_budget_all_others_are_migrated(db: Database[Any], guard: str
 def test_a_retry_with_the_corrected_file_touches_only_the_one(db: Database[Any]) -> None:
     seeded(db, 2000)
     seen: list[Any] = []
-
-    def corrected(doc: Document) -> Document:
-        seen.append(doc["_id"])
-        return to_shipping(doc)
-
     rig = Rig(db=db)
     rig.register(orders(migrate=raising, batch_size=100, max_document_errors=1))
     assert rig.run() is Status.COMPLETED
-    rig.give(orders(migrate=corrected, batch_size=100, max_document_errors=1), text="2")
+    rig.give(orders(migrate=corrected(seen), batch_size=100, max_document_errors=1), text="2")
     assert controls.repin(rig.ports, NAME, Request(by="ann", reason="fixed")).changed
     assert controls.retry(rig.ports, NAME, Request(by="ann"), from_start=False).changed
     assert rig.run() is Status.COMPLETED
@@ -122,15 +123,10 @@ def test_a_retry_with_the_corrected_file_touches_only_the_one(db: Database[Any])
 def test_a_failed_one_goes_on_where_it_was_after_the_correction(db: Database[Any]) -> None:
     seeded(db, 2000)
     seen: list[Any] = []
-
-    def corrected(doc: Document) -> Document:
-        seen.append(doc["_id"])
-        return to_shipping(doc)
-
     rig = Rig(db=db)
     rig.register(orders(migrate=raising, batch_size=100))
     assert rig.run() is Status.FAILED
-    rig.give(orders(migrate=corrected, batch_size=100), text="2")
+    rig.give(orders(migrate=corrected(seen), batch_size=100), text="2")
     controls.repin(rig.ports, NAME, Request())
     controls.retry(rig.ports, NAME, Request(), from_start=False)
     assert rig.run() is Status.COMPLETED
@@ -170,7 +166,7 @@ BROKEN: list[tuple[str, Breaks]] = [
 
 @pytest.mark.parametrize(("kind", "breaks"), BROKEN)
 def test_an_unusable_result_is_a_document_error(db: Database[Any], kind: str, breaks: Breaks) -> None:
-    seeded(db)
+    seeded(db, 20)
     db.orders.update_one({"_id": BAD}, {"$set": {"ballast": "z" * (8 << 20 if kind == "too-large" else 1)}})
 
     def migrate(doc: Document) -> object:
@@ -189,7 +185,7 @@ def test_an_unusable_result_is_a_document_error(db: Database[Any], kind: str, br
 
 
 def test_a_stored_document_that_is_no_utf_8_is_a_document_error(db: Database[Any]) -> None:
-    seeded(db)
+    seeded(db, 20)
     broken = bson.encode(old("broken")).replace(b"street", b"str\xff\xfet")
     db.command("insert", "orders", documents=[bson.raw_bson.RawBSONDocument(broken)])
     rig = Rig(db=db)
@@ -210,7 +206,7 @@ def test_a_date_that_python_has_not_is_migrated_like_any_other(db: Database[Any]
 
 
 def test_a_version_that_is_no_number_is_none_of_ours(db: Database[Any]) -> None:
-    seeded(db)
+    seeded(db, 20)
     db.orders.insert_one(old("odd", rev="x"))
     rig = Rig(db=db)
     rig.register(orders(revision_field="rev", max_document_errors=1))
@@ -219,7 +215,7 @@ def test_a_version_that_is_no_number_is_none_of_ours(db: Database[Any]) -> None:
 
 
 def test_an_exception_among_many_results_fails_its_document_only(db: Database[Any]) -> None:
-    seeded(db)
+    seeded(db, 20)
 
     def migrate_many(docs: list[Document]) -> list[object]:
         return [ValueError("no") if doc["_id"] == BAD else to_shipping(doc) for doc in docs]
@@ -235,7 +231,7 @@ def test_an_exception_among_many_results_fails_its_document_only(db: Database[An
 def test_many_results_of_a_wrong_length_fail_the_slice_then_the_migration(
     db: Database[Any], results: Callable[[list[Document]], object]
 ) -> None:
-    seeded(db)
+    seeded(db, 20)
     rig = Rig(db=db)
     rig.register(orders(migrate=None, migrate_many=results, max_slice_failures=2))
     rig.coordinate()

@@ -11,49 +11,34 @@ from pymongo import MongoClient
 from pymongo.database import Database
 
 from engine_kit import (
+    ANN,
+    COUNT,
     LANES,
+    LATER,
     NAME,
     STATES,
     Document,
     Rig,
-    assert_migrated_once,
+    assert_exact,
     at,
     old,
     orders,
+    seeded,
     to_shipping,
 )
 from migronaut.core.coordinator import Wait
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Status
 from migronaut.engine import controls
-from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent
 from migronaut.engine.verify import OnDrift, verify
 from migronaut.errors import BackgroundConflictError
-
-ANN = Request(by="ann", reason="because")
-COUNT = 200
-LATER = "20260202000000_later.py"
-
-
-def seeded(db: Database[Any], count: int = COUNT) -> None:
-    db.orders.insert_many([old(number) for number in range(count)])
 
 
 @pytest.fixture
 def rig(db: Database[Any]) -> Rig:
     seeded(db)
     return Rig(db=db)
-
-
-def migrated(rig: Rig) -> int:
-    return rig.db.orders.count_documents({"migrations": 1})
-
-
-def assert_exact(rig: Rig, count: int = COUNT) -> None:
-    assert_migrated_once(rig.documents())
-    assert (rig.totals.migrated, rig.totals.scanned) == (count, count)
-    assert rig.db[LANES].count_documents({"lease": {"$exists": True}}) == 0
 
 
 def test_drift_reopens_and_the_next_run_migrates_it(rig: Rig) -> None:
@@ -183,7 +168,7 @@ def test_stop_ends_a_lane_between_two_batches(rig: Rig) -> None:
     stop = StopEvent()
     rig.interrupt = at("documents.write_same.committed", lambda: stop.set("shutdown"), arrival=2)
     assert rig.run(stop=stop) is None
-    assert migrated(rig) == 20
+    assert rig.migrated() == 20
     assert rig.status().leases == ()
     assert rig.run() is Status.COMPLETED
     assert_exact(rig)
@@ -202,7 +187,7 @@ def test_a_file_that_is_another_one_on_this_worker_is_waited_for(rig: Rig) -> No
     result = rig.slice()
     assert (result.outcome, result.reason) == (Outcome.WAITING, "the migration file is changed")
     assert result.retry_after > 0
-    assert migrated(rig) == 0
+    assert rig.migrated() == 0
     rig.give(orders())
     assert rig.run() is Status.COMPLETED
     assert_exact(rig)
@@ -217,7 +202,7 @@ def test_a_state_of_a_newer_release_is_left_alone(rig: Rig) -> None:
     assert isinstance(answer, Wait)
     assert "newer release" in answer.reason
     assert rig.slice().outcome is Outcome.STALE
-    assert migrated(rig) == 0
+    assert rig.migrated() == 0
     with pytest.raises(BackgroundConflictError):
         controls.pause(rig.ports, NAME, ANN)
     assert rig.db[STATES].find_one({"_id": NAME}) == before
@@ -232,11 +217,11 @@ def test_a_lane_stops_when_a_newer_release_takes_the_state_over(rig: Rig) -> Non
 
     rig.interrupt = at("documents.write_same.committed", deploy, arrival=2)
     rig.slice()
-    assert migrated(rig) == 20
+    assert rig.migrated() == 20
     assert rig.db[LANES].count_documents({"lease": {"$exists": True}}) == 0
 
 
 def test_lanes_do_not_start_before_the_migration_does(rig: Rig) -> None:
     rig.register(orders(migrate=to_shipping))
     assert rig.slice().outcome is Outcome.STALE
-    assert migrated(rig) == 0
+    assert rig.migrated() == 0

@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 from pymongo.database import Database
 
-from engine_kit import Document, Rig, old, orders, to_shipping
+from engine_kit import Document, Rig, old, orders, seeded, to_shipping
 from migronaut.core.state import Status
 
 BAD = 7
-
-
-def seeded(db: Database[Any], count: int = 20) -> None:
-    db.orders.insert_many([old(number) for number in range(count)])
 
 
 @pytest.mark.parametrize("guard", ["snapshot", "version"])
@@ -73,7 +69,7 @@ def test_a_result_that_still_matches_its_filter_is_a_document_error(
 ) -> None:
     """By predicate it would match for ever."""
     database: Database[Any] = request.getfixturevalue(server)
-    seeded(database)
+    seeded(database, 20)
 
     def migrate(doc: Document) -> Document:
         if doc["_id"] == BAD:
@@ -90,7 +86,7 @@ def test_a_result_that_still_matches_its_filter_is_a_document_error(
 
 
 def test_a_result_that_changes_nothing_is_a_document_error_by_predicate(db: Database[Any]) -> None:
-    seeded(db)
+    seeded(db, 20)
     rig = Rig(db=db)
     settings = {"from_version": None, "to_version": None, "filter": {"address": {"$exists": True}}}
     rig.register(orders(migrate=lambda doc: doc, **settings))

@@ -13,6 +13,7 @@ from migronaut.core.lane import Outcome
 from migronaut.core.ports import Owner, UnavailableError
 from migronaut.core.state import Partition, Status
 from migronaut.engine.drive import drive_all
+from migronaut.engine.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
 from migronaut.engine.work import current_pass
 from migronaut.testing import FakeClock, MemoryCollection, MemoryEngine, MemoryServer
@@ -36,6 +37,19 @@ def documents(engine: MemoryEngine) -> dict[Any, dict[str, Any]]:
     return {doc["_id"]: doc for doc in engine.server.collection("orders").find()}
 
 
+def migrated_beside(
+    engine: MemoryEngine, point: str, write: Victim
+) -> tuple[BackgroundStatus, dict[Any, dict[str, Any]]]:
+    """What became of the migration and its documents when the application wrote at a point."""
+    collection = engine.server.collection("orders")
+    engine.server.interrupt = at(point, lambda: write(collection))
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    found = documents(engine)
+    assert_migrated_once(found)
+    return status, found
+
+
 def update(collection: MemoryCollection) -> object:
     return collection.update(VICTIM, {"$inc": {"hits": 1, "rev": 1}})
 
@@ -54,12 +68,7 @@ def replace_by_old(collection: MemoryCollection) -> object:
 )
 def test_a_write_before_the_commit_is_kept(point: str, write: Victim) -> None:
     engine = memory()
-    collection = engine.server.collection("orders")
-    engine.server.interrupt = at(point, lambda: write(collection))
-    status = engine.run(NAME)
-    assert status.status == Status.COMPLETED
-    found = documents(engine)
-    assert_migrated_once(found)
+    status, found = migrated_beside(engine, point, write)
     gone = write is delete
     assert (len(found), status.totals.migrated, status.totals.skipped) == (5 - gone, 5 - gone, gone)
     assert gone or found[VICTIM]["hits"] == 1
@@ -71,12 +80,7 @@ def test_a_write_before_the_commit_is_kept(point: str, write: Victim) -> None:
 @pytest.mark.parametrize("point", ["documents.read", "documents.write_guarded.written"])
 def test_with_the_revision_guard_a_write_that_bumps_is_kept(point: str, write: Victim) -> None:
     engine = memory(transactions=False, revision_field="rev")
-    collection = engine.server.collection("orders")
-    engine.server.interrupt = at(point, lambda: write(collection))
-    status = engine.run(NAME)
-    assert status.status == Status.COMPLETED
-    found = documents(engine)
-    assert_migrated_once(found)
+    _, found = migrated_beside(engine, point, write)
     assert write is delete or found[VICTIM]["hits"] == 1
 
 

@@ -73,7 +73,14 @@ def from_variables(variables: Mapping[str, str], place: str, base: Path) -> Sour
 
 
 def read_env_file(env_file: Path | None, cwd: Path) -> dict[str, str]:
-    """Read ``.env`` in the working directory, or the given file, which then must exist."""
+    """Read ``.env`` in the working directory, or the given file, which then must exist.
+
+    Returns:
+        The variables that have a value; none when there is no ``.env``.
+
+    Raises:
+        ConfigInvalidError: The given file does not exist, or the file cannot be read.
+    """
     path = cwd / (env_file or ".env")
     if not path.is_file():
         if env_file is not None:
@@ -87,8 +94,19 @@ def read_env_file(env_file: Path | None, cwd: Path) -> dict[str, str]:
 
 
 def from_file(config_file: Path | None, cwd: Path) -> Source | None:
-    """Read the given file, or the first in ``cwd`` of migronaut.toml, pyproject.toml with
-    ``[tool.migronaut]`` and migronaut_config.py."""
+    """Read the configuration file.
+
+    Args:
+        config_file: Relative to ``cwd``; None = the first there is of migronaut.toml, pyproject.toml with
+            ``[tool.migronaut]`` and migronaut_config.py.
+        cwd: The working directory.
+
+    Returns:
+        Its settings, unchecked; None when no file was given and there is none.
+
+    Raises:
+        ConfigInvalidError: The given file does not exist or has no settings, or the file cannot be read.
+    """
     if config_file is not None:
         path = cwd / config_file
         if not path.is_file():

@@ -69,6 +69,11 @@ class _Demo:
     home: Path
 
     def run(self) -> int:
+        """Seed, migrate with a worker killed on the way, and prove the result.
+
+        Returns:
+            The exit code: 0 when everything that the demo shows was so.
+        """
         config = resolve(flags=self._settings(), env={}, cwd=self.home)
         with Migrator(config) as migrator:
             self._seed(migrator)

@@ -93,14 +93,18 @@ class Lane:
 
 @frozen(kw_only=True)
 class _Chunk:
+    """Documents that are written in one transaction, and how often they met a conflict as they are."""
+
     items: Sequence[Item]
     conflicts: int = 0
 
     def halves(self) -> tuple[_Chunk, _Chunk]:
+        """Its first and its second half, each with a fresh count of conflicts."""
         middle = len(self.items) // 2
         return _Chunk(items=self.items[:middle]), _Chunk(items=self.items[middle:])
 
     def replacing(self, item: Item, by: Item) -> _Chunk:
+        """The same with one document in another state, and a fresh count of conflicts."""
         return evolve(self, items=[by if each is item else each for each in self.items], conflicts=0)
 
 
@@ -122,6 +126,7 @@ class _Run:
         self.done = False
 
     def finish(self, raws: Sequence[bytes]) -> BatchResult:
+        """Transform and write the documents that were read, then again those that changed meanwhile."""
         self._commit_all(prepare(raws, self.lane.work, self.lane.context))
         self._go_round_again()
         return BatchResult(cursor=self.cursor, done=self.done, counters=self.counters)

@@ -80,6 +80,7 @@ class _Slice:
         self.deadline = ports.clock.monotonic() + (request.length or work.spec.slice_length)
 
     def run(self) -> SliceResult:
+        """Claim partition after partition, until the time is over, nothing is left, or it has to stop."""
         while True:
             ended = self._ended() if self.batches else None
             if ended is not None:

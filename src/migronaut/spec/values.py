@@ -53,14 +53,22 @@ def optional(check: Check) -> Check:
 
 
 def text(value: object) -> str:
-    """Accept a description."""
+    """Accept a description.
+
+    Raises:
+        RefusedError: It is no text.
+    """
     if not isinstance(value, str):
         raise RefusedError(f"must be text, not {type(value).__name__}")
     return value.strip()
 
 
 def collection_name(value: object) -> str:
-    """Accept the name of a collection of the user's."""
+    """Accept the name of a collection of the user's.
+
+    Raises:
+        RefusedError: It is no such name, the placeholder of the template, MongoDB's own or ours.
+    """
     if not isinstance(value, str) or not value:
         raise RefusedError("must be the name of a collection")
     if value == _PLACEHOLDER:
@@ -85,7 +93,11 @@ def _is_encodable(name: str) -> bool:
 
 
 def field_name(value: object) -> str:
-    """Accept the name of a top-level field that migronaut keeps in the user's documents."""
+    """Accept the name of a top-level field that migronaut keeps in the user's documents.
+
+    Raises:
+        RefusedError: It is no such name, or one that cannot be written.
+    """
     if not isinstance(value, str) or not 1 <= len(value) <= 64 or not _is_encodable(value):
         raise RefusedError("must be a field name of 1 to 64 characters")
     if any(character in value for character in "$.\0"):
@@ -96,7 +108,11 @@ def field_name(value: object) -> str:
 
 
 def guard(value: object) -> Guard:
-    """Accept a guard or its name."""
+    """Accept a guard or its name.
+
+    Raises:
+        RefusedError: There is no such guard.
+    """
     try:
         return Guard(value)  # type: ignore[arg-type]
     except ValueError:
@@ -115,7 +131,11 @@ _WRITE_CONCERN: Mapping[str, Callable[[object], bool]] = {
 
 
 def write_concern(value: object) -> Mapping[str, Any]:
-    """Accept a write concern document; without ``w`` it is ``"majority"``."""
+    """Accept a write concern document; without ``w`` it is ``"majority"``.
+
+    Raises:
+        RefusedError: It is no write concern, or does not acknowledge (``w: 0``).
+    """
     if not isinstance(value, Mapping) or not set(value) <= set(_WRITE_CONCERN):
         raise RefusedError("must be a mapping with w, j or wtimeout, e.g. {'w': 'majority'}")
     if type(value.get("w")) is int and value["w"] == 0:
@@ -137,7 +157,11 @@ _PARTITIONING: Mapping[str, Check] = {
 
 
 def partitions(value: object) -> Partitioning:
-    """Accept a Partitioning whose numbers are in range."""
+    """Accept a Partitioning whose numbers are in range.
+
+    Raises:
+        RefusedError: It is something else, or numbers are out of range; all of them are named.
+    """
     if not isinstance(value, Partitioning):
         raise RefusedError(f"must be Partitioning(...), not {type(value).__name__}")
     problems = []

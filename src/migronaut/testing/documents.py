@@ -140,7 +140,16 @@ class MemoryDocuments:
         checkpoint: CheckpointFor,
         must_leave: Mapping[str, Any] | None = None,
     ) -> frozenset[int]:
-        """One snapshot transaction; the first writer wins, whoever comes second gets ``WriteConflictError``."""
+        """One snapshot transaction; the first writer wins.
+
+        Returns:
+            Indexes of writes left out because the document is gone or is no longer the one transformed.
+
+        Raises:
+            TransactionsUnsupportedError: The server was made without transactions.
+            LeaseLostError, WriteConflictError, WriteRefusedError: Nothing was written; a conflict is what whoever
+                comes second gets.
+        """
         if not self._server.transactions:
             raise TransactionsUnsupportedError(
                 "This server has no transactions: use the revision guard, or run a replica set."
