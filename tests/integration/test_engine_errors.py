@@ -261,7 +261,7 @@ def test_a_revision_that_cannot_be_counted_up_is_a_document_error(db: Database[A
 
 
 def test_a_document_whose_revision_an_application_spoiled_meanwhile_is_not_counted_as_ours(db: Database[Any]) -> None:
-    seeded(db)
+    seeded(db, 20)
     db.orders.update_many({}, {"$set": {"rev": 1}})
     rig = Rig(db=db)
     spoiled = {"$set": {"rev": "spoiled", "schema_version": 2}}
