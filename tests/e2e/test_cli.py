@@ -109,6 +109,27 @@ def test_verify_says_what_it_did_not_look_at_and_how_to_change_that(orders: Cli)
     assert "Nothing was looked at." in said
 
 
+def test_files_that_changed_or_went_after_they_were_applied_are_named(orders: Cli) -> None:
+    orders.write("0000_first.py", "def up(ctx):\n    pass\n")
+    orders.write("0002_third.py", "def up(ctx):\n    pass\n")
+    assert "warning" not in orders("up").out
+    assert orders("up", "--json").json["altered"] == []
+    orders.write("0000_first.py", "def up(ctx):\n    ctx.more()\n")
+    orders.write(NAME, BACKGROUND + "# mended\n")
+    (orders.cwd / "migrations" / "0002_third.py").unlink()
+    said = orders("up")
+    assert said.code == 0
+    warnings = [line for line in said.out.splitlines() if line.startswith("warning: ")]
+    assert [line.split()[1] for line in warnings] == ["0000_first.py", NAME, "0002_third.py"]
+    assert f"background repin {NAME}" in warnings[1]
+    facts = {each["name"]: each["fact"] for each in orders("up", "--json").json["altered"]}
+    assert facts == {"0000_first.py": "changed", NAME: "changed", "0002_third.py": "missing"}
+    orders("background", "repin", NAME)
+    assert [each["name"] for each in orders("up", "--json").json["altered"]] == ["0000_first.py", "0002_third.py"]
+    (orders.cwd / "migrations" / NAME).unlink()
+    assert "the file is not on this machine" in " ".join(orders("background", "status").out.split())
+
+
 def test_drift_is_found_and_has_its_exit_code(orders: Cli, db: Db) -> None:
     db.orders.create_index([("schema_version", 1), ("_id", 1)])
     orders("up")
@@ -277,6 +298,15 @@ def test_bad_input_is_one_sentence(
     assert "hunter2" not in called.error
 
 
+def test_no_panel_and_no_table_beside_the_document_of_a_machine(orders: Cli) -> None:
+    orders("up")
+    for arguments in (("status",), ("status", NAME), ("run",), ("status", NAME, "--watch"), ("verify",)):
+        called = orders("background", *arguments, "--json")
+        assert called.code == 0
+        assert called.json
+        assert not set(called.err) & set("╭─━│╰"), called.err
+
+
 def test_a_failure_in_json(cli: Cli) -> None:
     called = cli("background", "status", "nothing", "--json")
     assert called.code == 9
@@ -304,7 +334,7 @@ def test_two_runs_at_once_one_waits_for_the_other_or_is_refused(cli: Cli, db: Db
     first.communicate(timeout=20)
     assert first.returncode == 0  # the one file it had was through
     assert db.started.count_documents({}) == 1
-    assert json.loads(cli("up", "--json").out) == {"results": []}
+    assert json.loads(cli("up", "--json").out) == {"results": [], "altered": []}
 
 
 def test_help_teaches_every_command(cli: Cli) -> None:
