@@ -76,7 +76,7 @@ def test_controls_say_what_they_did_and_what_comes_next(orders: Cli) -> None:
     assert "resume" in paused.out
     assert "nothing to change" in orders("background", "pause", "orders").out
     idle = orders("background", "run")
-    assert f"{NAME} is paused and was not worked; `migronaut background resume {NAME}`" in idle.out
+    assert f"{NAME} was not worked: it is paused; `migronaut background resume {NAME}`" in idle.out
     assert orders("background", "run", "--json").json["halted"] == [{"name": NAME, "outcome": "paused"}]
     resumed = orders("background", "resume", NAME).out
     assert "it is pending now" in resumed
@@ -152,6 +152,11 @@ def test_a_failed_migration_says_why_and_names_no_document(orders: Cli, db: Db) 
     assert "?." not in failed.error
     assert (failed.out + failed.err).count("could not be migrated") == 1, "a failure is told once"
     assert (failed.out + failed.err).count(f"{NAME} failed") == 1
+    assert "The latest of them: KeyError at line" in failed.error
+    assert (
+        f"it has failed; mend the file, then `migronaut background retry {NAME} --repin`"
+        in orders("background", "run").out
+    )
     assert "migrated in" not in failed.out
     shown = orders("background", "status", NAME)
     assert "KeyError" in shown.out
@@ -237,7 +242,7 @@ def test_a_file_that_cannot_be_used(
 def test_names_that_mean_nothing_or_too_much(orders: Cli) -> None:
     orders.write("0002_orders_again.py", BACKGROUND)
     assert orders("background", "status", "nothing").code == 9
-    assert f"Did you mean '{NAME}'?" in orders("up", "odrers").error
+    assert f"Did you mean '{NAME}'" in orders("up", "odrers").error
     orders("up")
     several = orders("background", "pause", "orders")
     assert (several.code, "several" in several.error) == (2, True)

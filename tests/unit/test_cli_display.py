@@ -149,6 +149,12 @@ def test_a_status_is_told_once_in_a_line(status: Status) -> None:
     assert shown(display.panel(each)).count(status) == 1
 
 
+def test_a_changed_file_of_work_that_has_not_ended_can_be_pinned() -> None:
+    changed = evolve(RUNNING, file="changed")
+    assert display.buttons(changed).startswith("background repin, ")
+    assert "background repin" not in display.buttons(evolve(changed, status=Status.COMPLETED))
+
+
 @pytest.mark.parametrize("status", list(Status))
 def test_every_status_has_a_colour_and_something_to_do(status: Status) -> None:
     each = evolve(RUNNING, status=status)

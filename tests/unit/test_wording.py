@@ -25,6 +25,8 @@ def test_a_sentence_has_one_mark_at_its_end(text: str, whole: str) -> None:
     ("given", "told"),
     [
         ("orders_shiping", f" Did you mean {NAMES[0]!r}"),
+        ("ordrs", f" Did you mean {NAMES[0]!r} or {NAMES[1]!r}"),
+        ("shiping", f" Did you mean {NAMES[0]!r}"),
         ("Users.py", f" Did you mean {NAMES[2]!r}"),
         ("20261004_orders_shippin", f" Did you mean {NAMES[0]!r}"),
         ("orders_illing", f" Did you mean {NAMES[1]!r}"),

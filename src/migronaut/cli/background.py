@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import click
@@ -23,7 +23,10 @@ from migronaut.engine.stopping import StopEvent
 from migronaut.errors import BackgroundFailedError, DriftFoundError, RunAbortedError
 
 _WATCH = 1.0
-_HALTED: Mapping[str, str] = {Status.PAUSED: "resume", Status.FAILED: "retry"}
+_HALTED: Mapping[str, Callable[[str], str]] = {
+    Status.PAUSED: lambda name: f"it is paused; `migronaut background resume {name}` goes on with it",
+    Status.FAILED: lambda name: f"it has failed; {display.mending(name)}",
+}
 _AT_WORK = (Status.BLOCKED, Status.PENDING, Status.RUNNING)
 
 
@@ -98,8 +101,7 @@ def _nothing_active(session: Session, migrations: BackgroundMigrations) -> None:
     """Nothing can be worked; what somebody would have to take up first is named."""
     found = [each for each in migrations.statuses() if each.status in _HALTED]
     for each in found:
-        next_step = f"migronaut background {_HALTED[each.status]} {each.name}"
-        session.say(f"{each.name} is {each.status} and was not worked; `{next_step}` takes it up again")
+        session.say(f"{each.name} was not worked: {_HALTED[each.status](each.name)}")
     if not found:
         session.say("No background migration has work to do.")
     session.answer({"background": [], "halted": [_row(each.name, each.status) for each in found]})
@@ -128,7 +130,7 @@ def _judge(session: Session, found: Sequence[BackgroundStatus], stop: StopEvent,
     broken = [each for each in found if each.status == "failed"]
     if broken:
         raise BackgroundFailedError(
-            " ".join(f"{each.name} failed: {sentence(each.last_error or 'no reason was kept')}" for each in broken)
+            " ".join(map(_why, broken))
             + f" To go on, {display.mending(broken[0].name)} and `migronaut background run {broken[0].name}`.",
             results=results,
         )
@@ -143,8 +145,14 @@ def _judge(session: Session, found: Sequence[BackgroundStatus], stop: StopEvent,
         )
 
 
-def _outcome(status: BackgroundStatus) -> dict[str, str | None]:
-    return {**_row(status.name, status.status), "error": status.last_error, "notice": status.notice}
+def _why(status: BackgroundStatus) -> str:
+    why = f"{status.name} failed: {sentence(status.last_error or 'no reason was kept')}"
+    return f"{why} The latest of them: {sentence(status.errors[-1].message)}" if status.errors else why
+
+
+def _outcome(status: BackgroundStatus) -> dict[str, str]:
+    told = {"error": status.last_error, "notice": status.notice}
+    return _row(status.name, status.status) | {key: text for key, text in told.items() if text}
 
 
 def _row(name: str, outcome: str) -> dict[str, str]:

@@ -65,7 +65,9 @@ def _tell(session: Session, done: Controlled, what: str, next_step: str | None =
 def _happened(done: Controlled, what: str) -> str:
     status = done.state.status
     if done.changed:
-        also = f"{_REPINNED}; " if done.repinned and what != _REPINNED else ""
+        if what == _REPINNED:
+            return f"{what}; it is {status}."
+        also = f"{_REPINNED}; " if done.repinned else ""
         return f"{also}{what}; it is {status} now."
     if done.repinned:
         return f"{_REPINNED}; it is {status}, so that it needed no retry."
@@ -83,7 +85,7 @@ def pause(session: Session, name: str, by: str | None, reason: str | None, *, wa
     """Stop the lanes at their next batch; nothing is lost."""
     name = session.registered(name)
     done = session.migrator.background.pause(name, wait=wait, **_request(by, reason))
-    _tell(session, done, "paused", f"`migronaut background resume {name}` goes on")
+    _tell(session, done, "its lanes stop at their next batch", f"`migronaut background resume {name}` goes on")
 
 
 @click.command(epilog=examples("migronaut background resume orders_shipping"))
@@ -93,7 +95,7 @@ def resume(session: Session, name: str, by: str | None, reason: str | None) -> N
     """Go on with a paused migration."""
     name = session.registered(name)
     done = session.migrator.background.resume(name, **_request(by, reason))
-    _tell(session, done, "resumed", going_on(name))
+    _tell(session, done, "goes on where it was", going_on(name))
 
 
 @click.command(epilog=examples("migronaut background cancel orders_shipping --yes"))
@@ -110,7 +112,7 @@ def cancel(session: Session, name: str, by: str | None, reason: str | None, *, w
         yes=yes,
     )
     done = session.migrator.background.cancel(name, wait=wait, **_request(by, reason))
-    _tell(session, done, "cancelled", f"`migronaut background retry {name}` takes it up again")
+    _tell(session, done, "its lanes stop at their next batch", f"`migronaut background retry {name}` takes it up again")
 
 
 @click.command(

@@ -15,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from migronaut.cli import words
+from migronaut.core.coordinator import FileFact
 from migronaut.core.progress import UNATTENDED
-from migronaut.core.state import Status
+from migronaut.core.state import TERMINAL, Status
 from migronaut.engine.status import BackgroundStatus
 
 _COLOURS = {
@@ -124,7 +125,8 @@ def _partition_errors(status: BackgroundStatus) -> RenderableType:
 
 def buttons(status: BackgroundStatus) -> str:
     """The commands that make sense now."""
-    return ", ".join(f"background {word}" for word in _BUTTONS[status.status])
+    first = ("repin",) if status.file == FileFact.CHANGED and status.status not in TERMINAL else ()
+    return ", ".join(f"background {word}" for word in (*first, *_BUTTONS[status.status]))
 
 
 def _facts(status: BackgroundStatus) -> RenderableType:

@@ -103,7 +103,7 @@ class Session:
         if yes:
             return
         if self.options.as_json or not os.isatty(0):
-            raise UsageError(f"{consequence} There is nobody to ask here: add --yes to do it.")
+            raise UsageError(f"{question} {consequence} There is nobody to ask here: add --yes to do it.")
         if not click.confirm(f"{consequence}\n{question}", err=True):
             raise UsageError("Nothing was done.")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 
 _STAMP = re.compile(r"^\d+_")
-_ALIKE = 0.6
-"""Similarity from which a name may be meant; the default of ``difflib``."""
+_ALIKE = 0.7
+"""Similarity from which a name may be meant: one letter wrong in a word of four."""
+_MOST = 3
 
 
 def plural(count: int, word: str) -> str:
@@ -27,10 +28,16 @@ def did_you_mean(given: str, names: Iterable[str]) -> str:
 
     Time stamps and ``.py`` do not count: nobody types them.
     """
-    short = {_short(name): name for name in names}
-    found = [short[each] for each in get_close_matches(_short(given), short, n=3, cutoff=_ALIKE)]
+    wanted = _short(given)
+    scored = sorted(((_likeness(wanted, _short(name)), name) for name in names), key=lambda pair: (-pair[0], pair[1]))
+    found = [name for likeness, name in scored if likeness >= _ALIKE][:_MOST]
     return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 
 def _short(name: str) -> str:
     return _STAMP.sub("", name.removesuffix(".py")).casefold()
+
+
+def _likeness(wanted: str, name: str) -> float:
+    """Of the whole name, or of one word of it: a part of a name is enough where it means one."""
+    return max(SequenceMatcher(None, wanted, each).ratio() for each in (name, *name.split("_")))
