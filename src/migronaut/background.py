@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import uuid4
 
+from attrs import evolve
+
 from migronaut.core.ports import Owner, Stop
 from migronaut.core.state import Direction, Status
 from migronaut.engine import Engine, controls
@@ -34,17 +36,18 @@ class BackgroundMigrations:
         with speaking():
             return tuple(state.name for state in self.engine.ports.store.states())
 
-    def status(self, name: str, *, rate: float | None = None) -> BackgroundStatus:
+    def status(self, name: str, *, rate: float | None = None, attended: bool = False) -> BackgroundStatus:
         """One migration as it is now.
 
         Args:
             rate: Documents per second, as observed by a caller who looks again and again.
+            attended: The caller works it, also at a moment at which no lane does.
 
         Raises:
             NotRegisteredError: There is no such migration.
         """
         with speaking():
-            return status_of(self.engine.ports, name, rate=rate)
+            return status_of(self.engine.ports, name, rate=rate, attended=attended)
 
     def statuses(self) -> tuple[BackgroundStatus, ...]:
         """All registered migrations as they are now."""
@@ -144,10 +147,11 @@ class BackgroundMigrations:
         """
         request = Request(by=requested_by, reason=reason)
         with speaking():
-            if repin:
-                controls.require_retry(self.engine.ports, name)  # refused as a whole, or done as a whole
-                controls.repin(self.engine.ports, name, request)
-            return controls.retry(self.engine.ports, name, request, from_start=from_start)
+            if not repin:
+                return controls.retry(self.engine.ports, name, request, from_start=from_start)
+            controls.require_retry(self.engine.ports, name)  # refused as a whole, or done as a whole
+            repinned = controls.repin(self.engine.ports, name, request).repinned
+            return evolve(controls.retry(self.engine.ports, name, request, from_start=from_start), repinned=repinned)
 
     def repin(self, name: str, *, requested_by: str | None = None, reason: str | None = None) -> Controlled:
         """Make the file on disk the registered one."""

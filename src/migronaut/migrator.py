@@ -26,7 +26,7 @@ from migronaut.engine.stopping import StopEvent, SystemClock, ThreadHeartbeat
 from migronaut.engine.verify import OnDrift
 from migronaut.errors import ConfigInvalidError, redact
 from migronaut.files import MigrationsDir
-from migronaut.line import FileCatalog, Line, Row
+from migronaut.line import Altered, FileCatalog, Line, Row
 from migronaut.mongo.changelog import MongoChangelog
 from migronaut.mongo.connection import connect
 from migronaut.mongo.documents import MongoDocuments
@@ -177,6 +177,11 @@ class Migrator:
         """The files that ``up`` would take, in order."""
         with speaking():
             return self._line.pending()
+
+    def altered(self) -> tuple[Altered, ...]:
+        """Files that were applied or registered, and have been changed or deleted since."""
+        with speaking():
+            return self._line.altered()
 
 
 def load_migrator(environ: Mapping[str, str]) -> Migrator:

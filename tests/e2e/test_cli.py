@@ -66,7 +66,7 @@ def test_json_is_one_document_and_people_read_the_rest(orders: Cli) -> None:
     assert "completed, 200 documents" in run.err
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", row["started_at"])
     again = orders("background", "run", "--json")
-    assert again.json == {"background": []}
+    assert again.json == {"background": [], "halted": []}
 
 
 def test_controls_say_what_they_did_and_what_comes_next(orders: Cli) -> None:
@@ -75,10 +75,18 @@ def test_controls_say_what_they_did_and_what_comes_next(orders: Cli) -> None:
     assert "it is paused now" in paused.out
     assert "resume" in paused.out
     assert "nothing to change" in orders("background", "pause", "orders").out
-    assert orders("background", "run").out.startswith("No background migration")
-    assert "it is pending now" in orders("background", "resume", NAME).out
+    idle = orders("background", "run")
+    assert f"{NAME} was not worked: it is paused; `migronaut background resume {NAME}`" in idle.out
+    assert orders("background", "run", "--json").json["halted"] == [{"name": NAME, "outcome": "paused"}]
+    resumed = orders("background", "resume", NAME).out
+    assert "it is pending now" in resumed
+    assert f"background run {NAME}" in resumed
+    assert "background enqueue" in resumed
+    assert "--queue" in resumed
     unanswered = orders("background", "cancel", NAME)
     assert (unanswered.code, "--yes" in unanswered.error) == (2, True)
+    assert "cannot be undone" not in unanswered.error
+    assert "retry" in unanswered.error
     assert orders("background", "cancel", NAME, "--yes", "--json").json["status"] == "cancelled"
     retried = orders("background", "retry", NAME, "--by", "ann")
     assert "it is pending now" in retried.out
@@ -90,6 +98,36 @@ def test_controls_say_what_they_did_and_what_comes_next(orders: Cli) -> None:
     conflict = orders("background", "resume", NAME)
     assert conflict.code == 0  # pending already: a second click is harmless
     assert orders("background", "unlock", NAME, "--yes").code == 0
+
+
+def test_verify_says_what_it_did_not_look_at_and_how_to_change_that(orders: Cli) -> None:
+    assert "background verify" in orders("up").out
+    orders("background", "run")
+    said = orders("background", "verify").out
+    assert f"{NAME}: not looked at: no index {{schema_version: 1, _id: 1}}; create it with " in said
+    assert "`db.orders.createIndex({schema_version: 1, _id: 1})`" in said
+    assert "Nothing was looked at." in said
+
+
+def test_files_that_changed_or_went_after_they_were_applied_are_named(orders: Cli) -> None:
+    orders.write("0000_first.py", "def up(ctx):\n    pass\n")
+    orders.write("0002_third.py", "def up(ctx):\n    pass\n")
+    assert "warning" not in orders("up").out
+    assert orders("up", "--json").json["altered"] == []
+    orders.write("0000_first.py", "def up(ctx):\n    ctx.more()\n")
+    orders.write(NAME, BACKGROUND + "# mended\n")
+    (orders.cwd / "migrations" / "0002_third.py").unlink()
+    said = orders("up")
+    assert said.code == 0
+    warnings = [line for line in said.out.splitlines() if line.startswith("warning: ")]
+    assert [line.split()[1] for line in warnings] == ["0000_first.py", NAME, "0002_third.py"]
+    assert f"background repin {NAME}" in warnings[1]
+    facts = {each["name"]: each["fact"] for each in orders("up", "--json").json["altered"]}
+    assert facts == {"0000_first.py": "changed", NAME: "changed", "0002_third.py": "missing"}
+    orders("background", "repin", NAME)
+    assert [each["name"] for each in orders("up", "--json").json["altered"]] == ["0000_first.py", "0002_third.py"]
+    (orders.cwd / "migrations" / NAME).unlink()
+    assert "the file is not on this machine" in " ".join(orders("background", "status").out.split())
 
 
 def test_drift_is_found_and_has_its_exit_code(orders: Cli, db: Db) -> None:
@@ -109,13 +147,60 @@ def test_a_failed_migration_says_why_and_names_no_document(orders: Cli, db: Db) 
     orders("up")
     failed = orders("background", "run")
     assert failed.code == 32
-    assert "1 document(s) could not be migrated" in failed.error
-    assert "background retry" in failed.error
+    assert "1 document could not be migrated" in failed.error
+    assert f"background retry {NAME} --repin" in failed.error
+    assert "?." not in failed.error
+    assert (failed.out + failed.err).count("could not be migrated") == 1, "a failure is told once"
+    assert (failed.out + failed.err).count(f"{NAME} failed") == 1
+    assert "The latest of them: KeyError at line" in failed.error
+    assert (
+        f"it has failed; mend the file, then `migronaut background retry {NAME} --repin`"
+        in orders("background", "run").out
+    )
+    assert "migrated in" not in failed.out
     shown = orders("background", "status", NAME)
     assert "KeyError" in shown.out
+    assert f"retry {NAME} --repin" in " ".join(shown.out.split())
+    assert "1 running" not in shown.out
     for text in (failed.out, failed.err, shown.out, orders("background", "status", NAME, "--json").out):
         assert "SECRET" not in text
     assert db["_migronaut_background"].count_documents({"bad_ids": "SECRET-ID"}) == 1
+
+
+def test_a_mended_file_is_waited_for_aloud_until_it_is_pinned(orders: Cli, db: Db) -> None:
+    orders.write(NAME, BACKGROUND.replace('doc.pop("address")', "1 / 0"))
+    orders("up")
+    assert orders("background", "run").code == 32
+    orders.write(NAME, BACKGROUND)
+    words = f"the file differs from the registered one; `migronaut background repin {NAME}` uses the file as it is now"
+    retried = orders("background", "retry", NAME)
+    assert (retried.code, words in retried.out) == (0, True)
+    shown = orders("background", "status", NAME, "--json").json["background"][0]
+    assert (shown["status"], shown["file"], shown["notice"]) == ("pending", "changed", words)
+    assert words in " ".join(orders("background", "status").out.split())
+    process = orders.start("background", "run", NAME, "--json")
+    assert process.stderr is not None
+    assert process.stderr.readline() == f"{NAME}: {words}\n", "told at once, long before the first line of progress"
+    repinned = orders("background", "retry", NAME, "--repin")
+    assert (repinned.code, "nothing to change" in repinned.out) == (0, False)
+    assert "the file on disk is the registered one now; it is pending, so that it needed no retry" in repinned.out
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert json.loads(out)["background"][0]["status"] == "completed"
+    assert db.orders.count_documents({"schema_version": 2}) == 200
+
+
+def test_a_stopped_wait_for_a_file_says_what_it_waited_for(orders: Cli) -> None:
+    orders("up")
+    orders.write(NAME, BACKGROUND + "# mended\n")
+    process = orders.start("background", "run", "--json")
+    assert process.stderr is not None
+    assert "differs from the registered one" in process.stderr.readline()
+    interrupt(process)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 11
+    (row,) = json.loads(out)["results"]
+    assert f"repin {NAME}" in row["notice"]
 
 
 def test_the_first_signal_stops_at_a_batch_and_the_work_can_go_on(orders: Cli, db: Db) -> None:
@@ -157,10 +242,12 @@ def test_a_file_that_cannot_be_used(
 def test_names_that_mean_nothing_or_too_much(orders: Cli) -> None:
     orders.write("0002_orders_again.py", BACKGROUND)
     assert orders("background", "status", "nothing").code == 9
+    assert f"Did you mean '{NAME}'" in orders("up", "odrers").error
     orders("up")
     several = orders("background", "pause", "orders")
     assert (several.code, "several" in several.error) == (2, True)
     assert orders("background", "run", "nothing").code == 9
+    assert "Did you mean '0002_orders_again.py'" in orders("background", "run", "ordersagain").error
 
 
 def test_an_unreachable_server_is_told_within_five_seconds_without_credentials(cli: Cli) -> None:
@@ -197,6 +284,7 @@ def test_a_user_without_permission_is_told_so_and_nothing_is_changed(
         (("up",), {"MIGRONAUT_DB": "a/b"}, 6, "database"),
         (("--config", "none.toml", "up"), {}, 6, "none.toml"),
         (("explode",), {}, 2, "explode"),
+        (("background", "enqueue"), {}, 2, "--queue"),
         (("background", "run", "--concurrency", "0"), {}, 2, "concurrency"),
         (("worker", "--queue", "rq"), {}, 6, "MIGRONAUT_REDIS_URL"),
         (("worker", "--queue", "rq", "--broker-url", "redis://127.0.0.1:9/0"), {}, 5, "127.0.0.1:9"),
@@ -213,6 +301,15 @@ def test_bad_input_is_one_sentence(
     assert called.code == code, called.err
     assert word in called.error
     assert "hunter2" not in called.error
+
+
+def test_no_panel_and_no_table_beside_the_document_of_a_machine(orders: Cli) -> None:
+    orders("up")
+    for arguments in (("status",), ("status", NAME), ("run",), ("status", NAME, "--watch"), ("verify",)):
+        called = orders("background", *arguments, "--json")
+        assert called.code == 0
+        assert called.json
+        assert not set(called.err) & set("╭─━│╰"), called.err
 
 
 def test_a_failure_in_json(cli: Cli) -> None:
@@ -242,7 +339,7 @@ def test_two_runs_at_once_one_waits_for_the_other_or_is_refused(cli: Cli, db: Db
     first.communicate(timeout=20)
     assert first.returncode == 0  # the one file it had was through
     assert db.started.count_documents({}) == 1
-    assert json.loads(cli("up", "--json").out) == {"results": []}
+    assert json.loads(cli("up", "--json").out) == {"results": [], "altered": []}
 
 
 def test_help_teaches_every_command(cli: Cli) -> None:

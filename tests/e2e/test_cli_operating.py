@@ -135,6 +135,12 @@ def test_processes_of_a_worker_work_by_the_settings_the_command_was_given(
     assert worker.returncode == 0, err
 
 
+def test_a_second_enqueue_without_any_worker_does_not_speak_of_work(orders: Cli, valkey: EmbeddedValkey) -> None:
+    enqueue = ("background", "enqueue", "--queue", "rq", "--broker-url", valkey.url)
+    assert orders(*enqueue, MIGRONAUT_QUEUE="nobody-works-here").out == f"{NAME}: enqueued\n"
+    assert orders(*enqueue, MIGRONAUT_QUEUE="nobody-works-here").out == f"{NAME}: enqueued already\n"
+
+
 def ended(worker: subprocess.Popen[str]) -> tuple[str, str]:
     """How it ended; its children are in its session's groups, so all is over when the pipes are closed."""
     try:

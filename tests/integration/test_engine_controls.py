@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pymongo import MongoClient
 from pymongo.database import Database
 
 from engine_kit import (
@@ -27,6 +29,7 @@ from migronaut.core.state import Partitioning, Status
 from migronaut.engine import controls
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import BackgroundConflictError
+from migronaut.migrator import Migrator
 
 
 @pytest.fixture
@@ -177,3 +180,22 @@ def test_an_unlocked_lane_with_the_revision_guard_repeats_nothing(standalone_db:
     assert_migrated_once(rig.documents())
     assert standalone_db.orders.count_documents({"rev": 1}) == COUNT
     assert rig.totals.scanned == COUNT - 10
+
+
+def test_repinning_with_a_retry_says_so_also_when_no_retry_was_needed(
+    client: MongoClient[dict[str, Any]], db: Database[Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "0001_orders.py"
+    text = (
+        "from migronaut import Background\n"
+        'background = Background(collection="orders", from_version=1, to_version=2, migrate=lambda doc: doc)\n'
+    )
+    file.write_text(text)
+    background = Migrator(client=client, db=db.name, migrations_dir=tmp_path).background
+    background.register(file.name)
+    file.write_text(text + "# mended\n")
+    done = background.retry(file.name, repin=True)
+    assert (done.changed, done.repinned, done.state.status) == (False, True, Status.PENDING)
+    background.cancel(file.name)
+    again = background.retry(file.name, repin=True)
+    assert (again.changed, again.repinned, again.state.status) == (True, False, Status.PENDING)

@@ -45,7 +45,7 @@ def test_without_a_budget_one_bad_document_fails_the_migration(db: Database[Any]
     rig.register(orders(migrate=raising, batch_size=100, guard=guard))
     assert rig.run() is Status.FAILED
     status = rig.status()
-    assert status.last_error == "1 document(s) could not be migrated; max_document_errors allows 0"
+    assert status.last_error == "1 document could not be migrated; max_document_errors allows 0"
     assert (status.left_out, status.totals.failed) == (1, 1)
     assert rig.state.bad_ids == (ONE_OF_2000,)
     (error,) = status.errors
@@ -241,13 +241,19 @@ def test_many_results_of_a_wrong_length_fail_the_slice_then_the_migration(
         assert result.error is not None
     assert rig.status().partitions[PartitionStatus.FAILED] == 1
     assert rig.run() is Status.FAILED
-    assert rig.status().last_error == "1 partition(s) failed 2 times in a row"
+    status = rig.status()
+    (error,) = status.partition_errors
+    assert (error.partition, error.failures, error.failed) == (0, 2, True)
+    assert status.last_error == f"1 partition failed 2 times in a row: {error.message}"
+    assert error.message
+    assert status.partitions[PartitionStatus.RUNNING] == 0
     assert db.orders.count_documents({"schema_version": 1, "address": {"$exists": True}}) == 20
     rig.give(orders(), text="2")
     controls.repin(rig.ports, NAME, Request())
     controls.retry(rig.ports, NAME, Request(), from_start=False)
     assert rig.run() is Status.COMPLETED
     assert rig.totals.migrated == 20
+    assert rig.status().partition_errors == ()
 
 
 def test_a_revision_that_cannot_be_counted_up_is_a_document_error(db: Database[Any]) -> None:

@@ -64,7 +64,10 @@ def test_without_the_index_the_drift_poll_says_what_it_did_not_look_at(rig: Rig)
     rig.db.orders.insert_one(old("late"))
     verified = verify(rig.ports, OnDrift.REOPEN)
     assert (verified.drift, verified.checked) == ((), ())
-    assert [name for name, _ in verified.skipped] == [NAME]
+    ((name, reason),) = verified.skipped
+    assert name == NAME
+    assert "no index {schema_version: 1, _id: 1}" in reason
+    assert "`db.orders.createIndex({schema_version: 1, _id: 1})`" in reason
 
 
 def test_a_drift_poll_that_takes_too_long_has_looked_at_nothing(rig: Rig) -> None:
@@ -174,7 +177,9 @@ def test_stop_ends_a_lane_between_two_batches(rig: Rig) -> None:
     assert_exact(rig)
 
 
-def test_a_file_that_is_another_one_on_this_worker_is_waited_for(rig: Rig) -> None:
+def test_a_file_that_is_another_one_on_this_worker_is_waited_for_and_told_once(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
     rig.register(orders())
     rig.coordinate()
 
@@ -182,13 +187,20 @@ def test_a_file_that_is_another_one_on_this_worker_is_waited_for(rig: Rig) -> No
         raise AssertionError("the wrong code must not run")
 
     rig.give(orders(migrate=never), text="2")
-    reason = "the migration file is changed on this worker (a deploy under way?)"
-    assert rig.coordinate() == Wait(reason=reason)
+    reason = f"the file differs from the registered one; `migronaut background repin {NAME}` uses the file as it is now"
+    assert rig.coordinate() == Wait(reason=reason, for_operator=True)
+    rig.coordinate()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"{NAME} waits: {reason}"
+    ]
+    status = rig.status()
+    assert (status.file, status.notice) == ("changed", reason)
     result = rig.slice()
     assert (result.outcome, result.reason) == (Outcome.WAITING, "the migration file is changed")
     assert result.retry_after > 0
     assert rig.migrated() == 0
     rig.give(orders())
+    assert rig.status().notice is None
     assert rig.run() is Status.COMPLETED
     assert_exact(rig)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 
@@ -160,3 +161,28 @@ def test_an_error_nobody_expected_is_one_sentence_without_secrets(
     verbose = capsys.readouterr().err
     assert "Traceback" in verbose
     assert "hunter2" not in verbose
+
+
+@pytest.mark.parametrize("queue", ["rq", "dramatiq"])
+@pytest.mark.parametrize("command", [("worker",), ("background", "enqueue"), ("background", "heal")])
+def test_a_missing_library_is_told_before_anything_else(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+    queue: str,
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == f"migronaut_{queue}"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, queue, None)
+    assert call(monkeypatch, *command, "--queue", queue) == 6
+    assert f'pip install "migronaut[{queue}]"' in capsys.readouterr().err
+
+
+def test_a_missing_option_with_choices_is_told_on_one_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "background", "enqueue") == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "--queue" in said
+    assert "\t" not in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -11,10 +12,11 @@ from attrs import evolve
 from rich.console import Console
 
 from migronaut.cli import display, words
+from migronaut.core.coordinator import FileFact, file_notice
 from migronaut.core.ports import LiveLease
-from migronaut.core.progress import Progress
+from migronaut.core.progress import UNATTENDED, Progress, progress_of
 from migronaut.core.state import Counters, DocumentError, Status
-from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.status import BackgroundStatus, PartitionError
 
 AT = datetime(2026, 10, 4, 12, 0, 0, 123456, tzinfo=UTC)
 NAME = "20261004120000_orders_shipping.py"
@@ -103,7 +105,7 @@ def test_the_panel_says_how_far_how_fast_and_who_works() -> None:
         assert fact in text
     assert text.index("#0 pid 4712") < text.index("#1 pid 4711")
     assert "(2 of 4)" in text
-    assert "1 lanes lost, 2 left out" in text
+    assert "1 lane lost, 2 left out" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -114,6 +116,43 @@ def test_the_whole_view_shows_what_failed_and_what_can_be_done() -> None:
     assert "8 completed" in text
     assert "background retry --repin" in text
     assert "0 failed (plan" not in text
+
+
+def test_a_failure_shows_the_way_on_and_what_a_partition_raised() -> None:
+    raised = PartitionError(partition=7, failures=3, failed=True, message="KeyError at line [5] of migrate()")
+    text = shown(display.details(evolve(RUNNING, status=Status.FAILED, partition_errors=(raised,))), width=200)
+    assert "KeyError at line [5] of migrate()" in text
+    assert "3 in a row, given up" in text
+    assert f"background retry {NAME} --repin" in text
+
+
+@pytest.mark.parametrize("view", [display.panel, lambda each: display.table([each]), display.details])
+def test_every_view_says_that_nobody_works_instead_of_a_pace(view: Callable[[BackgroundStatus], object]) -> None:
+    idle = evolve(RUNNING, leases=(), progress=evolve(RUNNING.progress, rate=None, eta_low=None, note=UNATTENDED))
+    text = " ".join(shown(view(idle), width=200).split())
+    assert f"no lane is at work; `migronaut background run {NAME}` or a worker goes on" in text
+    assert text.count("no lane is at work") == 1
+    assert "docs/s" not in text
+
+
+@pytest.mark.parametrize("view", [display.panel, lambda each: display.table([each]), display.details])
+def test_every_view_says_that_the_file_is_another_one(view: Callable[[BackgroundStatus], object]) -> None:
+    notice = file_notice(FileFact.CHANGED, NAME)
+    assert notice
+    assert notice in " ".join(shown(view(evolve(RUNNING, notice=notice)), width=200).split())
+
+
+@pytest.mark.parametrize("status", [Status.PENDING, Status.PAUSED, Status.FAILED, Status.CANCELLED])
+def test_a_status_is_told_once_in_a_line(status: Status) -> None:
+    each = evolve(RUNNING, status=status, leases=(), progress=progress_of(status=status, done=1, estimate=9))
+    assert display.line(each).count(status) == 1
+    assert shown(display.panel(each)).count(status) == 1
+
+
+def test_a_changed_file_of_work_that_has_not_ended_can_be_pinned() -> None:
+    changed = evolve(RUNNING, file="changed")
+    assert display.buttons(changed).startswith("background repin, ")
+    assert "background repin" not in display.buttons(evolve(changed, status=Status.COMPLETED))
 
 
 @pytest.mark.parametrize("status", list(Status))
@@ -141,9 +180,19 @@ def test_without_a_terminal_a_line_comes_from_time_to_time() -> None:
     (said,) = out.getvalue().splitlines()
     assert said.startswith(f"{NAME}: running, 34.2 %, 41 000 of 120 000, 6 571 docs/s, ")
     assert said.endswith("2 lanes")
+    assert display.line(evolve(RUNNING, leases=RUNNING.leases[:1])).endswith(", 1 lane")
     with display.LiveProgress(console, every=3600) as patient:
         patient.update(RUNNING)
     assert len(out.getvalue().splitlines()) == 1
+
+
+def test_without_a_terminal_what_holds_it_up_is_told_at_once_and_once() -> None:
+    out = io.StringIO()
+    with display.LiveProgress(Console(file=out, width=80), every=3600) as live:
+        live.update(RUNNING)
+        for notice in ("mend me", "mend me", None, "mend me"):
+            live.update(evolve(RUNNING, notice=notice))
+    assert out.getvalue().splitlines() == [f"{NAME}: mend me"] * 2
 
 
 def test_on_a_terminal_the_last_view_stays() -> None:

@@ -105,8 +105,8 @@ def test_the_facts_decide_the_step(facts: Facts, step: Step) -> None:
         (_facts(schema=SCHEMA + 1), "newer release"),
         (_facts(schema=SCHEMA + 1, status=Status.COMPLETED), "newer release"),
         (_facts(status=Status.BLOCKED, unmet=("a.py", "b.py")), "a.py, b.py"),
-        (_facts(file=FileFact.CHANGED), "changed on this worker"),
-        (_facts(file=FileFact.MISSING, status=Status.PENDING), "missing on this worker"),
+        (_facts(file=FileFact.CHANGED), "differs from the registered one"),
+        (_facts(file=FileFact.MISSING, status=Status.PENDING), "not on this machine"),
         (_facts(**REPLAN, live_leases=1), "old plan"),
     ],
 )
@@ -142,15 +142,17 @@ def test_a_closed_pass_is_judged_by_what_is_left(
     ("changes", "failed", "remaining", "reason"),
     [
         ({"left_out": 1}, 0, 0, "max_document_errors allows 0"),
-        ({}, 2, 0, "2 partition"),
-        ({}, 1, 5, "1 partition"),
+        ({}, 2, 0, "2 partitions failed 3 times in a row: KeyError at line 5"),
+        ({}, 1, 5, "1 partition failed 3 times in a row: KeyError at line 5"),
         ({"pass_number": SPEC.max_passes}, 0, 1, "keep appearing after 10 passes"),
     ],
 )
 def test_a_migration_that_cannot_end_well_fails_with_a_reason(
     changes: dict[str, Any], failed: int, remaining: int, reason: str
 ) -> None:
-    judged = verdict(evolve(STATE, **changes), failed_partitions=failed, remaining=remaining)
+    judged = verdict(
+        evolve(STATE, **changes), failed_partitions=failed, remaining=remaining, last_error="KeyError at line 5"
+    )
     assert isinstance(judged, Fail)
     assert reason in judged.reason
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migronaut.core.progress import Progress, Rate, progress_of
+from migronaut.core.progress import UNATTENDED, Progress, Rate, progress_of
 from migronaut.core.state import Status
 
 RUNNING = Status.RUNNING
@@ -48,8 +48,8 @@ def test_percent_reaches_100_only_when_completed(
 @pytest.mark.parametrize(
     ("status", "word"),
     [
-        (Status.BLOCKED, "blocked"),
-        (Status.PENDING, "pending"),
+        (Status.BLOCKED, "waits for another"),
+        (Status.PENDING, "not started"),
         (Status.PAUSED, "paused"),
         (Status.FAILED, "failed"),
         (Status.CANCELLED, "cancelled"),
@@ -60,6 +60,11 @@ def test_what_does_not_run_has_no_time_left_and_says_why(status: Status, word: s
     assert (progress.rate, progress.eta_low, progress.eta_high) == (None, None, None)
     assert progress.note is not None
     assert progress.note.startswith(word)
+
+
+def test_nobody_at_work_means_no_pace_and_no_time_left() -> None:
+    progress = _running(rate=50.0, attended=False)
+    assert (progress.rate, progress.eta_low, progress.eta_high, progress.note) == (None, None, None, UNATTENDED)
 
 
 def test_completed_has_nothing_to_explain() -> None:

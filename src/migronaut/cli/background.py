@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import click
@@ -15,37 +13,21 @@ from migronaut.cli import display, words
 from migronaut.cli.controls import CONTROLS, HEALING
 from migronaut.cli.grouping import Chapters, examples, require_command
 from migronaut.cli.hints import enqueue, heal
+from migronaut.cli.running import Looker, work_and_show
 from migronaut.cli.session import Session, pass_session
 from migronaut.cli.signals import stopping
-from migronaut.core.progress import Rate
 from migronaut.core.state import TERMINAL, Status
+from migronaut.core.wording import sentence
 from migronaut.engine.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
-from migronaut.errors import BackgroundFailedError, ConnectionFailedError, DriftFoundError, RunAbortedError
+from migronaut.errors import BackgroundFailedError, DriftFoundError, RunAbortedError
 
-_LOOK = 0.5
 _WATCH = 1.0
+_HALTED: Mapping[str, Callable[[str], str]] = {
+    Status.PAUSED: lambda name: f"it is paused; `migronaut background resume {name}` goes on with it",
+    Status.FAILED: lambda name: f"it has failed; {display.mending(name)}",
+}
 _AT_WORK = (Status.BLOCKED, Status.PENDING, Status.RUNNING)
-
-
-class Looker:
-    """Looks at migrations again and again, and knows their pace."""
-
-    def __init__(self, migrations: BackgroundMigrations, names: Sequence[str]) -> None:
-        self._migrations = migrations
-        self._rates: dict[str, Rate] = {}
-        self.names = names
-
-    def look(self) -> tuple[BackgroundStatus, ...]:
-        """All of them as they are now."""
-        return tuple(self._one(name) for name in self.names)
-
-    def _one(self, name: str) -> BackgroundStatus:
-        before = self._rates.get(name)
-        status = self._migrations.status(name, rate=before.per_second if before else None)
-        now, done = time.monotonic(), status.progress.done
-        self._rates[name] = before.observe(done, now) if before else Rate(done=done, at=now)
-        return status
 
 
 @click.command(
@@ -70,9 +52,9 @@ def status(session: Session, name: str | None, *, watch: bool) -> None:
     if not found:
         session.say("No background migration is registered; `migronaut up` registers pending ones.")
     elif name:
-        session.console.print(display.details(found[0]))
+        session.show(display.details(found[0]))
     else:
-        session.console.print(display.table(found))
+        session.show(display.table(found))
     session.answer({"background": found})
 
 
@@ -101,72 +83,55 @@ def run(session: Session, names: tuple[str, ...], concurrency: int) -> None:
     migrations = session.migrator.background
     chosen = tuple(session.registered(name) for name in names) or migrations.active()
     if not chosen:
-        session.say("No background migration has work to do.")
-        session.answer({"background": []})
+        _nothing_active(session, migrations)
         return
     began = time.monotonic()
-    looker = Looker(migrations, chosen)
+    looker = Looker(migrations, chosen, attended=True)
     before = {each.name: each for each in looker.look()}
     with stopping(session.say) as stop:
-        _work(session, looker, migrations, concurrency, stop)
+        work_and_show(session, looker, migrations, concurrency, stop)
     found = looker.look()
     for each in found:
         _ended(session, each, before[each.name], time.monotonic() - began)
-    _judge(found, stop, begun={name for name, each in before.items() if each.status in _AT_WORK})
+    _judge(session, found, stop, begun={name for name, each in before.items() if each.status in _AT_WORK})
     session.answer({"background": found})
 
 
-def _work(
-    session: Session, looker: Looker, migrations: BackgroundMigrations, concurrency: int, stop: StopEvent
-) -> None:
-    """Work in a thread, draw in this one."""
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            migrations.run(looker.names, concurrency=concurrency, stop=stop)
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=work, name="migronaut-run")
-    with display.LiveProgress(session.console) as live:
-        thread.start()
-        try:
-            while thread.is_alive():
-                with suppress(ConnectionFailedError):  # lanes sit out a failover; the view may be late meanwhile
-                    live.update(*looker.look())
-                thread.join(_LOOK)
-        finally:
-            if thread.is_alive():
-                stop.set("the display ended")
-                thread.join()
-        if raised:
-            raise raised[0]
-        live.update(*looker.look())
+def _nothing_active(session: Session, migrations: BackgroundMigrations) -> None:
+    """Nothing can be worked; what somebody would have to take up first is named."""
+    found = [each for each in migrations.statuses() if each.status in _HALTED]
+    for each in found:
+        session.say(f"{each.name} was not worked: {_HALTED[each.status](each.name)}")
+    if not found:
+        session.say("No background migration has work to do.")
+    session.answer({"background": [], "halted": [_row(each.name, each.status) for each in found]})
 
 
 def _ended(session: Session, status: BackgroundStatus, before: BackgroundStatus, seconds: float) -> None:
     if before.status not in _AT_WORK and status.status == before.status:
         session.say(f"{status.name}: {status.status} already; possible now: {display.buttons(status)}")
         return
+    if status.status == Status.FAILED:
+        return  # the error of this call tells it, once
     migrated = status.totals.migrated - before.totals.migrated
     pace = f" ({words.number(round(migrated / seconds))} docs/s)" if migrated else ""
     session.say(
-        f"{status.name}: {status.status}, {words.number(migrated)} documents were migrated meanwhile "
-        f"in {words.duration(seconds)}{pace}"
+        f"{status.name}: {status.status}, {words.plural(migrated, 'document')} migrated in "
+        f"{words.duration(seconds)}{pace}"
     )
     if status.left_out:
         session.say(f"  {words.number(status.left_out)} left out; `migronaut background status {status.name}` says why")
 
 
-def _judge(found: Sequence[BackgroundStatus], stop: StopEvent, *, begun: Collection[str]) -> None:
+def _judge(session: Session, found: Sequence[BackgroundStatus], stop: StopEvent, *, begun: Collection[str]) -> None:
     """No error when all that was begun is completed."""
-    results = [_row(each.name, each.status) for each in found]
+    # People have read a line of each.
+    results = [_outcome(each) for each in found] if session.options.as_json else []
     broken = [each for each in found if each.status == "failed"]
     if broken:
         raise BackgroundFailedError(
-            f"{broken[0].name} failed: {broken[0].last_error}. Mend it, then run "
-            f"`migronaut background retry {broken[0].name}` and this again.",
+            " ".join(map(_why, broken))
+            + f" To go on, {display.mending(broken[0].name)} and `migronaut background run {broken[0].name}`.",
             results=results,
         )
     if stop.is_set():
@@ -178,6 +143,16 @@ def _judge(found: Sequence[BackgroundStatus], stop: StopEvent, *, begun: Collect
             f"possible now: {display.buttons(halted[0])}.",
             results=results,
         )
+
+
+def _why(status: BackgroundStatus) -> str:
+    why = f"{status.name} failed: {sentence(status.last_error or 'no reason was kept')}"
+    return f"{why} The latest of them: {sentence(status.errors[-1].message)}" if status.errors else why
+
+
+def _outcome(status: BackgroundStatus) -> dict[str, str]:
+    told = {"error": status.last_error, "notice": status.notice}
+    return _row(status.name, status.status) | {key: text for key, text in told.items() if text}
 
 
 def _row(name: str, outcome: str) -> dict[str, str]:
@@ -195,7 +170,9 @@ def verify(session: Session) -> None:
     for name in found.checked:
         session.say(f"{name}: {_verdict(name, found.drift)}")
     for name, reason in found.skipped:
-        session.say(f"{name}: not looked at, {reason}")
+        session.say(f"{name}: not looked at: {reason}")
+    if found.skipped and not found.checked:
+        session.say("Nothing was looked at.")
     if not found.checked and not found.skipped:
         session.say("No completed background migration is there to verify.")
     if found.drift:

@@ -9,6 +9,7 @@ import click
 
 from migronaut.cli.grouping import examples
 from migronaut.cli.session import Session, pass_session, whoami
+from migronaut.core.wording import plural
 from migronaut.engine.controls import Controlled
 
 Function = Callable[..., Any]
@@ -21,6 +22,7 @@ def _asked(function: Function) -> Function:
     return click.argument("name")(function)
 
 
+_REPINNED = "the file on disk is the registered one now"
 _wait = click.option("--wait", is_flag=True, help="Until no lane works any more, two minutes at most.")
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -29,18 +31,47 @@ def _request(by: str | None, reason: str | None) -> dict[str, str | None]:
     return {"requested_by": by or whoami(), "reason": reason}
 
 
+def going_on(name: str) -> str:
+    """Who goes on with a migration that has work to do."""
+    return (
+        f"`migronaut background run {name}`, or `migronaut background enqueue {name} --queue rq|dramatiq`; workers "
+        "find it by themselves within half a minute"
+    )
+
+
 def _tell(session: Session, done: Controlled, what: str, next_step: str | None = None) -> None:
     state = done.state
-    if done.changed:
-        session.say(f"{state.name}: {what}; it is {state.status} now.")
-    else:
-        session.say(f"{state.name}: nothing to change, it is {state.status}.")
+    session.say(f"{state.name}: {_happened(done, what)}")
     if not done.stopped:
-        session.say("  lanes are still at work; `migronaut background status` shows them")
-    if next_step and done.changed:
+        session.say(f"  lanes are still at work; `migronaut background status {state.name}` shows them")
+    notice = session.migrator.background.status(state.name).notice
+    if notice:
+        session.say(f"  warning: {notice}")
+    if next_step and (done.changed or done.repinned):
         session.say(f"next: {next_step}")
-    answer = {"name": state.name, "status": state.status, "changed": done.changed, "stopped": done.stopped}
-    session.answer(answer | {"lanes": done.lanes})
+    session.answer(
+        {
+            "name": state.name,
+            "status": state.status,
+            "changed": done.changed or done.repinned,
+            "repinned": done.repinned,
+            "stopped": done.stopped,
+            "lanes": done.lanes,
+            "notice": notice,
+        }
+    )
+
+
+def _happened(done: Controlled, what: str) -> str:
+    status = done.state.status
+    if done.changed:
+        if what == _REPINNED:
+            return f"{what}; it is {status}."
+        also = f"{_REPINNED}; " if done.repinned else ""
+        return f"{also}{what}; it is {status} now."
+    if done.repinned:
+        return f"{_REPINNED}; it is {status}, so that it needed no retry."
+    return f"nothing to change, it is {status}."
 
 
 @click.command(
@@ -54,7 +85,7 @@ def pause(session: Session, name: str, by: str | None, reason: str | None, *, wa
     """Stop the lanes at their next batch; nothing is lost."""
     name = session.registered(name)
     done = session.migrator.background.pause(name, wait=wait, **_request(by, reason))
-    _tell(session, done, "paused", f"`migronaut background resume {name}` goes on")
+    _tell(session, done, "its lanes stop at their next batch", f"`migronaut background resume {name}` goes on")
 
 
 @click.command(epilog=examples("migronaut background resume orders_shipping"))
@@ -64,7 +95,7 @@ def resume(session: Session, name: str, by: str | None, reason: str | None) -> N
     """Go on with a paused migration."""
     name = session.registered(name)
     done = session.migrator.background.resume(name, **_request(by, reason))
-    _tell(session, done, "resumed", "workers go on within half a minute, `migronaut background enqueue` wakes them now")
+    _tell(session, done, "goes on where it was", going_on(name))
 
 
 @click.command(epilog=examples("migronaut background cancel orders_shipping --yes"))
@@ -75,9 +106,13 @@ def resume(session: Session, name: str, by: str | None, reason: str | None) -> N
 def cancel(session: Session, name: str, by: str | None, reason: str | None, *, wait: bool, yes: bool) -> None:
     """End a migration where it is; what was migrated stays migrated."""
     name = session.registered(name)
-    session.confirm(f"Cancel {name}?", yes=yes)
+    session.confirm(
+        f"Cancel {name}?",
+        "Its lanes stop, what was migrated stays migrated, and `migronaut background retry` can take it up again.",
+        yes=yes,
+    )
     done = session.migrator.background.cancel(name, wait=wait, **_request(by, reason))
-    _tell(session, done, "cancelled", f"`migronaut background retry {name}` takes it up again")
+    _tell(session, done, "its lanes stop at their next batch", f"`migronaut background retry {name}` takes it up again")
 
 
 @click.command(
@@ -99,10 +134,14 @@ def retry(
     """Try again what failed, was cancelled, or completed with documents left out."""
     name = session.registered(name)
     if from_start:
-        session.confirm(f"Start {name} again from its first pass?", yes=yes)
+        session.confirm(
+            f"Start {name} again from its first pass?",
+            "Its counters and the list of documents that were left out are forgotten; documents are left as they are.",
+            yes=yes,
+        )
     request = _request(by, reason)
     done = session.migrator.background.retry(name, from_start=from_start, repin=repin, **request)
-    _tell(session, done, "will be tried again", "`migronaut background run`, or let the workers do it")
+    _tell(session, done, "will be tried again", going_on(name))
 
 
 @click.command(epilog=examples("migronaut background repin orders_shipping"))
@@ -112,7 +151,7 @@ def repin(session: Session, name: str, by: str | None, reason: str | None) -> No
     """Make the file as it is on disk the registered one."""
     name = session.registered(name)
     done = session.migrator.background.repin(name, **_request(by, reason))
-    _tell(session, done, "the file on disk is the registered one")
+    _tell(session, done, _REPINNED)
 
 
 @click.command(
@@ -125,9 +164,13 @@ def repin(session: Session, name: str, by: str | None, reason: str | None) -> No
 def unlock(session: Session, name: str, *, yes: bool) -> None:
     """Take the leases of lanes that hang; whoever holds one is fenced off at its next write."""
     name = session.registered(name)
-    session.confirm(f"Take the leases of all lanes of {name}?", yes=yes)
+    session.confirm(
+        f"Take the leases of all lanes of {name}?",
+        "Lanes that are alive are fenced off at their next write and lose that batch, which others do again.",
+        yes=yes,
+    )
     done = session.migrator.background.unlock(name)
-    _tell(session, done, f"{done.lanes} lease(s) taken")
+    _tell(session, done, f"{plural(done.lanes, 'lease')} taken")
 
 
 CONTROLS = (pause, resume, cancel)

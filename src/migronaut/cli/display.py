@@ -15,6 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from migronaut.cli import words
+from migronaut.core.coordinator import FileFact
+from migronaut.core.progress import UNATTENDED
+from migronaut.core.state import TERMINAL, Status
 from migronaut.engine.status import BackgroundStatus
 
 _COLOURS = {
@@ -49,22 +52,37 @@ def panel(status: BackgroundStatus) -> RenderableType:
         Text(f"{progress.percent:5.1f} %", style="bold"),
         words.amount(progress),
         words.pace(progress),
-        Text(words.time_left(progress), style="dim"),
+        Text(_time_left(status), style="dim"),
     )
     whole_width = Table.grid(expand=True)
     whole_width.add_row(bar)
     parts: list[RenderableType] = [whole_width, rows]
     if status.leases:
         parts.append(_lanes(status))
+    parts += [Text(warning, style="yellow") for warning in warnings(status)]
     title = Text.assemble((status.name, "bold"), "  ", (status.status, colour), f"  pass {status.pass_number}")
     return Panel(Group(*parts), title=title, title_align="left", subtitle=_subtitle(status), subtitle_align="left")
+
+
+def _time_left(status: BackgroundStatus) -> str:
+    """The time left, or why there is none where neither the status nor a warning says so already."""
+    note = status.progress.note
+    return "" if note in (status.status, UNATTENDED) else words.time_left(status.progress)
+
+
+def warnings(status: BackgroundStatus) -> list[str]:
+    """What holds it up, or once did, and what to do about it."""
+    told = [status.notice] if status.notice else []
+    if status.status == Status.RUNNING and status.progress.note == UNATTENDED:
+        told.append(f"{UNATTENDED}; `migronaut background run {status.name}` or a worker goes on")
+    return told
 
 
 def _subtitle(status: BackgroundStatus) -> Text:
     totals = status.totals
     facts = [f"{words.number(totals.migrated)} migrated"]
     facts += [f"{words.number(totals.retried)} tried again"] if totals.retried else []
-    facts += [f"{words.number(totals.reclaims)} lanes lost"] if totals.reclaims else []
+    facts += [f"{words.plural(totals.reclaims, 'lane')} lost"] if totals.reclaims else []
     facts += [f"{words.number(status.left_out)} left out"] if status.left_out else []
     return Text(", ".join(facts), style="dim")
 
@@ -86,6 +104,8 @@ def details(status: BackgroundStatus) -> RenderableType:
         for error in status.errors:
             errors.add_row(f"{error.at:%Y-%m-%d %H:%M:%S}", error.kind, Text(error.message))
         parts.append(errors)
+    if status.partition_errors:
+        parts.append(_partition_errors(status))
     history = Table("when", "action", "now", "by", "why", title="history (latest)", title_justify="left", box=None)
     for entry in status.history[-_LAST_ACTIONS:]:
         when = f"{entry.at:%Y-%m-%d %H:%M:%S}"
@@ -95,9 +115,18 @@ def details(status: BackgroundStatus) -> RenderableType:
     return Group(*parts)
 
 
+def _partition_errors(status: BackgroundStatus) -> RenderableType:
+    raised = Table("partition", "slices that raised", "last error", title="partitions", title_justify="left", box=None)
+    for error in status.partition_errors:
+        how = f"{error.failures} in a row{', given up' if error.failed else ''}"
+        raised.add_row(str(error.partition), how, Text(error.message))
+    return raised
+
+
 def buttons(status: BackgroundStatus) -> str:
     """The commands that make sense now."""
-    return ", ".join(f"background {word}" for word in _BUTTONS[status.status])
+    first = ("repin",) if status.file == FileFact.CHANGED and status.status not in TERMINAL else ()
+    return ", ".join(f"background {word}" for word in (*first, *_BUTTONS[status.status]))
 
 
 def _facts(status: BackgroundStatus) -> RenderableType:
@@ -122,7 +151,17 @@ def _facts(status: BackgroundStatus) -> RenderableType:
     facts.add_row("left out", words.number(status.left_out))
     if status.last_error:
         facts.add_row(Text("last error", style="red"), Text(status.last_error))
+    if status.status == Status.FAILED:
+        facts.add_row("to go on", Text(mending(status.name)))
     return facts
+
+
+def mending(name: str) -> str:
+    """The way on from a failure."""
+    return (
+        f"mend the file, then `migronaut background retry {name} --repin` (without --repin if the documents were "
+        "mended)"
+    )
 
 
 def table(statuses: Sequence[BackgroundStatus]) -> RenderableType:
@@ -130,25 +169,25 @@ def table(statuses: Sequence[BackgroundStatus]) -> RenderableType:
     return Group(*(part for status in statuses for part in _two_lines(status)))
 
 
-def _two_lines(status: BackgroundStatus) -> tuple[RenderableType, RenderableType]:
+def _two_lines(status: BackgroundStatus) -> tuple[RenderableType, ...]:
     colour, progress = _COLOURS[status.status], status.progress
     name = Text.assemble((status.name, "bold"), "  ", (status.status, colour))
     if status.left_out:
         name.append(f"  {words.number(status.left_out)} left out", style="yellow")
     bar = ProgressBar(total=100, completed=progress.percent, width=12, complete_style=colour, finished_style=colour)
-    left = None if progress.note == status.status else words.time_left(progress)
+    left = _time_left(status)
     facts = [words.amount(progress), words.pace(progress), left]
     rows = Table.grid(padding=(0, 1))
     rows.add_row("", bar, Text(", ".join(fact for fact in facts if fact)))
-    return name, rows
+    return name, rows, *(Text(f"  {warning}", style="yellow") for warning in warnings(status))
 
 
 def line(status: BackgroundStatus) -> str:
     """One migration on one line, for logs."""
     progress = status.progress
-    left = "" if progress.note == status.status else words.time_left(progress)
+    left = _time_left(status)
     known = [f"{progress.percent:.1f} %", words.amount(progress), words.pace(progress), left]
-    lanes = f"{len(status.leases)} lanes" if status.leases else ""
+    lanes = words.plural(len(status.leases), "lane") if status.leases else ""
     return f"{status.name}: {status.status}, " + ", ".join(each for each in [*known, lanes] if each)
 
 
@@ -165,6 +204,7 @@ class LiveProgress:
         self._every = every
         self._live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal else None
         self._next_line = time.monotonic() + every
+        self._told: dict[str, list[str]] = {}
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -181,7 +221,21 @@ class LiveProgress:
         """Show these migrations as they are now."""
         if self._live is not None:
             self._live.update(Group(*(panel(status) for status in statuses)), refresh=True)
-        elif time.monotonic() >= self._next_line:
+            return
+        for status in statuses:
+            self._warn(status)
+        if time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + self._every
             for status in statuses:
-                self._console.print(line(status), markup=False, highlight=False, soft_wrap=True)
+                self._say(line(status))
+
+    def _warn(self, status: BackgroundStatus) -> None:
+        """What holds a migration up is told at once, and once."""
+        told, now = self._told.get(status.name, []), warnings(status)
+        self._told[status.name] = now
+        for warning in now:
+            if warning not in told:
+                self._say(f"{status.name}: {warning}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)

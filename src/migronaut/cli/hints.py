@@ -27,12 +27,12 @@ _url = click.option("--broker-url", default=None, help="Default: MIGRONAUT_REDIS
 def enqueue(session: Session, name: str | None, queue: str, broker_url: str | None) -> None:
     """Wake the workers for one migration, or for all active ones.
 
-    One that is being worked on already absorbs this.
+    One that was enqueued already, and is not through, absorbs this.
     """
     port = open_port(session, queue, broker_url)
     rows = enqueue_background(port, session.migrator, session.registered(name) if name else None)
     for row in rows:
-        session.say(f"{row.migration}: {'at work already' if row.absorbed else 'enqueued'}")
+        session.say(f"{row.migration}: {'enqueued already' if row.absorbed else 'enqueued'}")
     if not rows:
         session.say("No background migration has work to do.")
     session.answer({"enqueued": rows})

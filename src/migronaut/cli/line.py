@@ -108,4 +108,7 @@ def up(session: Session, name: str | None, by: str | None, reason: str | None) -
         session.say("Nothing is pending.")
     if any(row.outcome == "registered" for row in rows):
         session.say("next: `migronaut background run`, or start workers: `migronaut worker --queue rq`")
-    session.answer({"results": rows})
+    altered = session.migrator.altered()
+    for each in altered:
+        session.say(f"warning: {each.warning}")
+    session.answer({"results": rows, "altered": altered})

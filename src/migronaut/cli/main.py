@@ -114,7 +114,7 @@ def _for_users(error: Exception) -> MigronautError:
     if isinstance(error, MigronautError):
         return error
     if isinstance(error, click.ClickException):
-        return UsageError(error.format_message())
+        return UsageError(" ".join(error.format_message().split()))  # click lists choices on lines of their own
     if isinstance(error, click.Abort):
         return RunAbortedError("Interrupted; what was done before stays done.")
     if isinstance(error, PortError):

@@ -13,10 +13,11 @@ from typing import Any
 
 import click
 from attrs import evolve, frozen
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from migronaut.cli.words import plain
 from migronaut.config import Config, read_environment, resolve
+from migronaut.core.wording import did_you_mean
 from migronaut.errors import MigrationNotFoundError, NotRegisteredError, UsageError
 from migronaut.migrator import Migrator
 
@@ -40,7 +41,9 @@ class Session:
     def __init__(self, options: GlobalOptions) -> None:
         self.options = options
         colour: dict[str, Any] = {"no_color": True} if options.no_color else {}
-        self.console = Console(stderr=options.as_json, quiet=options.quiet, highlight=False, **colour)
+        # A machine's standard error gets plain lines, never panels that are redrawn.
+        plain_lines: dict[str, Any] = {"force_terminal": False} if options.as_json else {}
+        self.console = Console(stderr=options.as_json, quiet=options.quiet, highlight=False, **colour, **plain_lines)
 
     @cached_property
     def config(self) -> Config:
@@ -77,13 +80,22 @@ class Session:
         """One line for people."""
         self.console.print(text, markup=False, soft_wrap=True)
 
+    def show(self, view: RenderableType) -> None:
+        """A table or a panel for people; a machine has its document."""
+        if not self.options.as_json:
+            self.console.print(view)
+
     def answer(self, value: Any) -> None:
         """The one JSON document of a ``--json`` call; nothing otherwise."""
         if self.options.as_json:
             click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))
 
-    def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before something that cannot be undone.
+    def confirm(self, question: str, consequence: str, *, yes: bool) -> None:
+        """Ask before something that nobody should do by accident.
+
+        Args:
+            consequence: What it does, in a sentence.
+            yes: The answer was given with the command.
 
         Raises:
             UsageError: The answer was no, or nobody can be asked and ``--yes`` was not given.
@@ -91,8 +103,8 @@ class Session:
         if yes:
             return
         if self.options.as_json or not os.isatty(0):
-            raise UsageError("This cannot be undone and there is nobody to ask: add --yes to do it.")
-        if not click.confirm(question, err=True):
+            raise UsageError(f"{question} {consequence} There is nobody to ask here: add --yes to do it.")
+        if not click.confirm(f"{consequence}\n{question}", err=True):
             raise UsageError("Nothing was done.")
 
     def registered(self, given: str) -> str:
@@ -101,12 +113,13 @@ class Session:
         Raises:
             NotRegisteredError, UsageError: None, or several.
         """
-        name = meant(given, self.migrator.background.names())
+        names = self.migrator.background.names()
+        name = meant(given, names)
         if name is not None:
             return name
         raise NotRegisteredError(
             f"No background migration {given!r} is registered in this database; `migronaut background status` lists "
-            "them, `migronaut up` registers pending ones.",
+            f"them, `migronaut up` registers pending ones.{did_you_mean(given, names)}",
             migration=given,
         )
 
@@ -116,11 +129,14 @@ class Session:
         Raises:
             MigrationNotFoundError, UsageError: None, or several.
         """
-        name = meant(given, self.migrator.catalog.names())
+        names = self.migrator.catalog.names()
+        name = meant(given, names)
         if name is not None:
             return name
         raise MigrationNotFoundError(
-            f"There is no migration {given!r} in {self.config.migrations_dir}; check the name, or --dir.", name=given
+            f"There is no migration {given!r} in {self.config.migrations_dir}; check the name, or --dir."
+            f"{did_you_mean(given, names)}",
+            name=given,
         )
 
 

@@ -10,6 +10,9 @@ from typing import Any
 from attrs import fields, has
 
 from migronaut.core.progress import Progress
+from migronaut.core.wording import plural
+
+__all__ = ["amount", "duration", "number", "pace", "plain", "plural", "time_left"]
 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
@@ -38,6 +39,18 @@ def broker_url(session: Session, queue: str, given: str | None) -> str:
     return url
 
 
+def require_library(queue: str) -> None:
+    """See that the adapter of a queue can be imported: without it no URL helps.
+
+    Raises:
+        ConfigInvalidError: Its library is not installed; the message has the command that installs it.
+    """
+    try:
+        import_module(f"migronaut_{queue}")
+    except ImportError as error:
+        raise ConfigInvalidError(str(error), setting="queue") from None
+
+
 def queue_name(environment: Mapping[str, str]) -> str:
     """The queue that hints travel through."""
     return environment.get(_QUEUE) or DEFAULT_QUEUE
@@ -50,6 +63,7 @@ def open_port(session: Session, queue: str, url: str | None) -> QueuePort[Any]:
         ConfigInvalidError: The extra is missing, or the URL is missing or wrong.
         ConnectionFailedError: The broker does not answer.
     """
+    require_library(queue)
     target, name = broker_url(session, queue, url), queue_name(session.environment)
     try:
         if queue == "rq":
@@ -81,6 +95,7 @@ def worker(session: Session, queue: str, processes: int, threads: int, given: st
     An RQ process works one lane: start as many as you want lanes. Active migrations are found within
     half a minute; `migronaut background enqueue` wakes the workers at once.
     """
+    require_library(queue)
     url = broker_url(session, queue, given)
     os.environ.update(_exported(session))
     try:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from attrs import frozen
 
 from migronaut.core.state import SCHEMA, TERMINAL, BackgroundState, Phase, Status
+from migronaut.core.wording import plural
 
 POLL = 5.0
 """Seconds until a waiting coordinator looks again."""
@@ -22,6 +23,20 @@ class FileFact(StrEnum):
     OK = "ok"
     CHANGED = "changed"
     MISSING = "missing"
+
+
+def file_notice(fact: FileFact, name: str) -> str | None:
+    """Why no work goes on with a file as it is on disk, and what to do; None when it does."""
+    match fact:
+        case FileFact.OK:
+            return None
+        case FileFact.CHANGED:
+            return (
+                f"the file differs from the registered one; `migronaut background repin {name}` uses the file as it "
+                "is now"
+            )
+        case FileFact.MISSING:
+            return "the file is not on this machine; bring the registered one here, or work it where it is"
 
 
 @frozen(kw_only=True)
@@ -90,10 +105,15 @@ class Finalize:
 
 @frozen(kw_only=True)
 class Wait:
-    """Nothing to do for now; look again after ``retry_after`` seconds."""
+    """Nothing to do for now; look again after ``retry_after`` seconds.
+
+    Args:
+        for_operator: It may not end by itself: a deploy under way ends it, or somebody has to.
+    """
 
     reason: str
     retry_after: float = POLL
+    for_operator: bool = False
 
 
 @frozen(kw_only=True)
@@ -124,8 +144,9 @@ def next_step(facts: Facts) -> Step:
         return Done(state.status)
     if state.status is Status.BLOCKED:
         return Wait(reason=f"waits for {', '.join(facts.unmet)}") if facts.unmet else Unblock()
-    if facts.file is not FileFact.OK:
-        return Wait(reason=f"the migration file is {facts.file} on this worker (a deploy under way?)")
+    notice = file_notice(facts.file, state.name)
+    if notice is not None:
+        return Wait(reason=notice, for_operator=True)
     if facts.problem is not None:
         return GiveUp(reason=facts.problem)
     return _running_step(state, facts)
@@ -179,17 +200,21 @@ class NextPass:
 Verdict = Complete | Fail | NextPass
 
 
-def verdict(state: BackgroundState, *, failed_partitions: int, remaining: int) -> Verdict:
+def verdict(
+    state: BackgroundState, *, failed_partitions: int, remaining: int, last_error: str | None = None
+) -> Verdict:
     """What a closed pass leads to.
 
     Args:
         failed_partitions: Partitions that raised too often.
         remaining: Documents still matching, without those left out; counting to 1 is enough.
+        last_error: What one of the failed partitions raised last, as it may be shown.
     """
     if state.left_out > state.spec.max_document_errors:
         return Fail(reason=budget_text(state.left_out, state.spec.max_document_errors))
     if failed_partitions:
-        return Fail(reason=f"{failed_partitions} partition(s) failed {state.spec.max_slice_failures} times in a row")
+        failed = f"{plural(failed_partitions, 'partition')} failed {plural(state.spec.max_slice_failures, 'time')}"
+        return Fail(reason=f"{failed} in a row: {last_error}" if last_error else f"{failed} in a row")
     if not remaining:
         return Complete()
     if state.pass_number >= state.spec.max_passes:
@@ -202,4 +227,4 @@ def verdict(state: BackgroundState, *, failed_partitions: int, remaining: int) -
 
 def budget_text(failed: int, budget: int) -> str:
     """Why too many bad documents end a migration."""
-    return f"{failed} document(s) could not be migrated; max_document_errors allows {budget}"
+    return f"{plural(failed, 'document')} could not be migrated; max_document_errors allows {budget}"

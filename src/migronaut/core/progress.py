@@ -17,9 +17,10 @@ _MIN_PERCENT = 1.0
 _MIN_ELAPSED = 10.0
 _MARGIN = 0.1
 
+UNATTENDED = "no lane is at work"
 _NOTES = {
-    Status.BLOCKED: "blocked: it waits for another migration",
-    Status.PENDING: "pending: it has not started yet",
+    Status.BLOCKED: "waits for another migration",
+    Status.PENDING: "not started yet",
     Status.PAUSED: "paused",
     Status.FAILED: "failed",
     Status.CANCELLED: "cancelled",
@@ -113,6 +114,7 @@ def progress_of(
     rate: float | None = None,
     elapsed: float = 0.0,
     slowed: str | None = None,
+    attended: bool = True,
 ) -> Progress:
     """Judge the progress of one migration.
 
@@ -124,10 +126,13 @@ def progress_of(
         rate: Documents per second lately, from ``Rate``; ``None`` = take the average since the start.
         elapsed: Seconds since the first of ``done``.
         slowed: What holds the lanes back just now, e.g. ``replication lag``.
+        attended: Somebody works it; otherwise there is no pace to tell.
     """
     plain = Progress(done=done, estimate=estimate, at_least=at_least, percent=_percent(status, done, estimate))
     if status is not Status.RUNNING:
         return evolve(plain, note=_NOTES[status])
+    if not attended:
+        return evolve(plain, note=UNATTENDED)
     average = done / elapsed if elapsed > 0 else None
     pace = average if rate is None else rate
     running = evolve(plain, rate=pace)

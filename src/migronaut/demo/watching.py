@@ -127,7 +127,7 @@ class Watch:
 
     def _look(self) -> BackgroundStatus:
         now = time.monotonic()
-        status = self._migrator.background.status(NAME, rate=self._rate.per_second)
+        status = self._migrator.background.status(NAME, rate=self._rate.per_second, attended=True)
         if status.totals.scanned != self._rate.done:
             self._moved_at = now
         self._rate = self._rate.observe(status.totals.scanned, now)

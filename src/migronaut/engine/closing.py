@@ -9,6 +9,7 @@ from attrs import evolve
 from migronaut.core.coordinator import Complete, Fail, NextPass, Verdict, closed, verdict
 from migronaut.core.lifecycle import Action
 from migronaut.core.state import BackgroundState, Counters, Partition, PartitionStatus, Phase
+from migronaut.core.wording import plural
 from migronaut.engine.failing import failed, with_bad
 from migronaut.engine.ports import Ports
 from migronaut.engine.states import acted
@@ -30,11 +31,12 @@ def finalize(ports: Ports, state: BackgroundState) -> None:
     """Decide about a pass whose partitions are all closed. Completion is decided by the count alone."""
     store = ports.store
     partitions = store.partitions(current_pass(state))
-    broken = sum(partition.status is PartitionStatus.FAILED for partition in partitions)
+    broken = [partition for partition in partitions if partition.status is PartitionStatus.FAILED]
     whole = rolled(state, partitions)
     match = match_filter(state.spec, state.direction)
     left = ports.documents(state.spec).count(match, limit=1, without=whole.bad_ids)
-    decided = verdict(whole, failed_partitions=broken, remaining=left)
+    raised = next((partition.last_error for partition in broken if partition.last_error), None)
+    decided = verdict(whole, failed_partitions=len(broken), remaining=left, last_error=raised)
     # A pass with failed partitions stays open, so that a retry goes on at their cursors.
     wanted = _decided(evolve(state, errors=whole.errors) if broken else whole, decided, ports)
     if wanted is None or store.save(wanted) is None:
@@ -58,7 +60,9 @@ def _decided(state: BackgroundState, decided: Verdict, ports: Ports) -> Backgrou
 def _tell(state: BackgroundState) -> None:
     if state.left_out:
         _logger.warning(
-            "%s completed; %d document(s) were left out: see `migronaut background status`", state.name, state.left_out
+            "%s completed; left out: %s, see `migronaut background status`",
+            state.name,
+            plural(state.left_out, "document"),
         )
 
 

@@ -30,12 +30,14 @@ class Controlled:
     Args:
         stopped: No lane works any more (only looked at when asked to wait, else True).
         lanes: Leases that were taken away (``unlock``).
+        repinned: The file on disk was made the registered one.
     """
 
     state: BackgroundState
     changed: bool
     stopped: bool = True
     lanes: int = 0
+    repinned: bool = False
 
 
 def _act(ports: Ports, name: str, decide: Callable[[BackgroundState, datetime], BackgroundState | None]) -> Controlled:
@@ -138,7 +140,8 @@ def repin(ports: Ports, name: str, request: Request) -> Controlled:
             history=(*state.history, entry)[-MAX_HISTORY:],
         )
 
-    return _act(ports, name, decide)
+    done = _act(ports, name, decide)
+    return evolve(done, repinned=done.changed)
 
 
 def _cut_of(spec: Spec, direction: Direction) -> tuple[object, ...]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+
+from migronaut.core.coordinator import Wait
 from migronaut.core.lane import SliceResult
 from migronaut.core.ports import Owner, Stop
 from migronaut.engine.coordinate import Answer, coordinate
 from migronaut.engine.ports import Ports
 from migronaut.engine.slice import SliceRequest, run_slice
 from migronaut.engine.verify import OnDrift, Verified, verify
+
+WAITING_LOG = "migronaut.background.waiting"
+"""The logger of waits that may not end by themselves; whoever shows the status can do without."""
+_logger = logging.getLogger(WAITING_LOG)
 
 
 class Engine:
@@ -21,10 +28,21 @@ class Engine:
     def __init__(self, ports: Ports, *, on_drift: OnDrift = OnDrift.REOPEN) -> None:
         self.ports = ports
         self.on_drift = on_drift
+        self._told: dict[str, str] = {}
 
     def coordinate(self, name: str, *, owner: Owner, stop: Stop) -> Answer:
         """Do what has to be done for a migration until lanes must work, time must pass, or it is over."""
-        return coordinate(self.ports, name, owner=owner, stop=stop)
+        answer = coordinate(self.ports, name, owner=owner, stop=stop)
+        self._tell(name, answer.reason if isinstance(answer, Wait) and answer.for_operator else None)
+        return answer
+
+    def _tell(self, name: str, reason: str | None) -> None:
+        """Warn once of what may not end by itself; a coordinator that waits asks every few seconds."""
+        if reason is None:
+            self._told.pop(name, None)
+        elif self._told.get(name) != reason:
+            self._told[name] = reason
+            _logger.warning("%s waits: %s", name, reason)
 
     def run_slice(
         self, name: str, *, owner: Owner, stop: Stop, run: str = "", attempt: int = 0, slice_length: float | None = None

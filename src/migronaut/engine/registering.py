@@ -6,6 +6,8 @@ from attrs import evolve, frozen
 
 from migronaut.core.ports import Documents
 from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, Guard, HistoryEntry, Status
+from migronaut.core.wording import did_you_mean
+from migronaut.engine.indexes import create_index, wanted_index
 from migronaut.engine.ports import Ports, Source
 from migronaut.engine.requirements import unmet
 from migronaut.engine.states import Request
@@ -75,7 +77,11 @@ def load_source(ports: Ports, name: str) -> Source:
     """
     source = ports.catalog.find(name)
     if source is None:
-        raise MigrationNotFoundError(f"There is no background migration file {name!r}; check the name.", name=name)
+        raise MigrationNotFoundError(
+            f"There is no background migration file {name!r}; check the name."
+            f"{did_you_mean(name, ports.catalog.names())}",
+            name=name,
+        )
     for required in source.requires:
         if ports.catalog.find(required) is None:
             raise InvalidMigrationError(
@@ -140,8 +146,8 @@ def _advice(state: BackgroundState, *, indexed: bool) -> str | None:
         )
     if not indexed:
         told.append(
-            f"{spec.collection} has no index on {spec.version_field} and _id: the rewriting does not need it, but "
-            f"counting what is left scans the collection. To create it: db.{spec.collection}.createIndex"
-            f"({{{spec.version_field}: 1, _id: 1}})"
+            f"{spec.collection} has no index {wanted_index(spec)}: the rewriting does not need it, but counting what "
+            "is left scans the collection, and `migronaut background verify` does not look without it. To create it: "
+            f"{create_index(spec)}"
         )
     return " ".join(told) or None

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from migronaut.core.lifecycle import Action, transition
 from migronaut.core.ports import Store
 from migronaut.core.state import MAX_HISTORY, TERMINAL, BackgroundState, HistoryEntry
+from migronaut.core.wording import did_you_mean
 from migronaut.errors import NotRegisteredError
 
 
@@ -50,7 +51,8 @@ def required(store: Store, name: str) -> BackgroundState:
     state = store.load(name)
     if state is None:
         raise NotRegisteredError(
-            f"No background migration {name!r} is registered in this database; run `migronaut up` first.",
+            f"No background migration {name!r} is registered in this database; `migronaut up` registers pending ones."
+            f"{did_you_mean(name, (each.name for each in store.states()))}",
             migration=name,
         )
     return state

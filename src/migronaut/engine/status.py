@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from attrs import field, frozen
 
+from migronaut.core.coordinator import FileFact, file_notice
 from migronaut.core.ports import LiveLease
 from migronaut.core.progress import Progress, progress_of
 from migronaut.core.state import BackgroundState, Counters, DocumentError, HistoryEntry, Partition, PartitionStatus
 from migronaut.engine.closing import rolled
 from migronaut.engine.ports import Ports
+from migronaut.engine.sources import find_source
 from migronaut.engine.states import required
 from migronaut.engine.work import current_pass
+
+_MAX_SHOWN = 20
+
+
+@frozen(kw_only=True)
+class PartitionError:
+    """What a partition raised last, as it may be shown.
+
+    Args:
+        partition: Its sequence number in the plan.
+        failures: How often in a row it raised.
+        failed: It was given up.
+    """
+
+    partition: int
+    failures: int
+    failed: bool
+    message: str
 
 
 @frozen(kw_only=True)
@@ -24,6 +44,9 @@ class BackgroundStatus:
         totals: All that was counted so far, of all passes.
         left_out: Documents that could not be migrated.
         partitions: How many there are in each status, of the current plan.
+        file: What lies on this machine for it: ``ok``, ``changed`` or ``missing``.
+        notice: What an operator should know and do about the file; None when it is fine.
+        partition_errors: Partitions that raised in their last slice, or were given up.
         progress: Of the current pass.
     """
 
@@ -49,16 +72,20 @@ class BackgroundStatus:
     finished_at: datetime | None = None
     last_error: str | None = None
     errors: tuple[DocumentError, ...] = ()
+    partition_errors: tuple[PartitionError, ...] = ()
+    file: str = FileFact.OK
+    notice: str | None = None
     reopened: int = 0
     history: tuple[HistoryEntry, ...] = ()
     progress: Progress
 
 
-def status_of(ports: Ports, name: str, *, rate: float | None = None) -> BackgroundStatus:
+def status_of(ports: Ports, name: str, *, rate: float | None = None, attended: bool = False) -> BackgroundStatus:
     """Look at one migration.
 
     Args:
         rate: Documents per second, as observed by a caller who looks again and again.
+        attended: The caller works it, also at a moment at which no lane does.
 
     Raises:
         NotRegisteredError: There is no such migration.
@@ -66,6 +93,8 @@ def status_of(ports: Ports, name: str, *, rate: float | None = None) -> Backgrou
     state = required(ports.store, name)
     partitions = ports.store.partitions(current_pass(state)) if state.plan else ()
     whole = rolled(state, partitions)
+    leases = ports.store.leases(name)
+    fact = find_source(ports.catalog, state).fact
     return BackgroundStatus(
         name=state.name,
         description=state.description,
@@ -77,8 +106,10 @@ def status_of(ports: Ports, name: str, *, rate: float | None = None) -> Backgrou
         generation=state.generation,
         totals=whole.totals,
         left_out=whole.left_out,
-        partitions=_by_status(partitions),
-        leases=ports.store.leases(name),
+        partitions=_by_status(
+            partitions, {lease.partition for lease in leases if lease.generation == state.generation}
+        ),
+        leases=leases,
         max_parallel=state.spec.max_parallel,
         requires=state.requires,
         waits_for=state.waits_for,
@@ -89,17 +120,40 @@ def status_of(ports: Ports, name: str, *, rate: float | None = None) -> Backgrou
         finished_at=state.finished_at,
         last_error=state.last_error,
         errors=whole.errors,
+        partition_errors=_partition_errors(partitions),
+        file=fact,
+        notice=file_notice(fact, state.name),
         reopened=state.reopened,
         history=state.history,
-        progress=_progress(state, partitions, ports.store.now(), rate),
+        progress=_progress(state, partitions, ports.store.now(), rate, attended=attended or bool(leases)),
     )
 
 
-def _by_status(partitions: tuple[Partition, ...]) -> dict[str, int]:
-    return {status: sum(each.status is status for each in partitions) for status in PartitionStatus}
+def _by_status(partitions: tuple[Partition, ...], held: Collection[int]) -> dict[str, int]:
+    """A partition that was begun, but that no lane holds, waits like any other."""
+    waiting = {PartitionStatus.RUNNING: PartitionStatus.PENDING}
+    shown = [each.status if each.seq in held else waiting.get(each.status, each.status) for each in partitions]
+    return {status: shown.count(status) for status in PartitionStatus}
 
 
-def _progress(state: BackgroundState, partitions: tuple[Partition, ...], now: datetime, rate: float | None) -> Progress:
+def _partition_errors(partitions: tuple[Partition, ...]) -> tuple[PartitionError, ...]:
+    """The worst come first; the store forgets the error when a partition gets on."""
+    raised = [
+        PartitionError(
+            partition=each.seq,
+            failures=each.failures,
+            failed=each.status is PartitionStatus.FAILED,
+            message=each.last_error,
+        )
+        for each in partitions
+        if each.last_error and (each.failures or each.status is PartitionStatus.FAILED)
+    ]
+    return tuple(sorted(raised, key=lambda each: (not each.failed, -each.failures, each.partition)))[:_MAX_SHOWN]
+
+
+def _progress(
+    state: BackgroundState, partitions: tuple[Partition, ...], now: datetime, rate: float | None, *, attended: bool
+) -> Progress:
     """Of the current pass; its counters are in the partitions until it is closed, then in the totals."""
     scanned = sum(partition.counters.scanned for partition in partitions)
     started = state.plan.made_at if state.plan else now
@@ -109,5 +163,6 @@ def _progress(state: BackgroundState, partitions: tuple[Partition, ...], now: da
         estimate=state.plan.estimate if state.plan else None,
         at_least=state.plan is not None and state.plan.at_least,
         rate=rate,
+        attended=attended,
         elapsed=((state.finished_at or now) - started).total_seconds(),
     )

@@ -8,6 +8,7 @@ from enum import StrEnum
 from attrs import frozen
 
 from migronaut.core.state import TERMINAL, BackgroundState, Direction, Status
+from migronaut.engine.indexes import create_index, wanted_index
 from migronaut.engine.ports import Ports
 from migronaut.engine.requirements import has_old_shape, reopen
 
@@ -65,7 +66,7 @@ def _why_not(ports: Ports, state: BackgroundState, busy: set[str]) -> str | None
     if state.spec.collection in busy:
         return "another migration of the collection is active"
     if not ports.documents(state.spec).indexed():
-        return "no index on version and _id: the probe would scan the collection"
+        return f"no index {wanted_index(state.spec)}; create it with `{create_index(state.spec)}`"
     return None
 
 

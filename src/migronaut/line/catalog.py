@@ -13,13 +13,13 @@ class FileCatalog:
     """Loads a file when it is asked for, and again when its text has changed."""
 
     def __init__(self, directory: MigrationsDir) -> None:
-        self._directory = directory
+        self.directory = directory
         self._loaded: dict[str, Migration] = {}
         self._lock = Lock()
 
     def names(self) -> tuple[str, ...]:
         """All migration files, in order."""
-        return self._directory.names()
+        return self.directory.names()
 
     def find(self, name: str) -> Source | None:
         """A background migration by file name; None when there is none of that name."""
@@ -43,9 +43,9 @@ class FileCatalog:
         Raises:
             InvalidNameError, MigrationNotFoundError, InvalidMigrationError: It cannot be loaded.
         """
-        checksum = self._directory.checksum(name)
+        checksum = self.directory.checksum(name)
         with self._lock:
             known = self._loaded.get(name)
             if known is None or known.checksum != checksum:
-                known = self._loaded[name] = self._directory.load(name)
+                known = self._loaded[name] = self.directory.load(name)
             return known

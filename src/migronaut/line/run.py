@@ -25,6 +25,7 @@ from migronaut.errors import (
     redact,
 )
 from migronaut.files import Migration
+from migronaut.line.altered import Altered, altered
 from migronaut.line.catalog import FileCatalog
 from migronaut.line.context import MigrationContext, RunDetails
 from migronaut.line.selection import pending, refuse_unsupported
@@ -85,6 +86,10 @@ class Line:
     def pending(self) -> tuple[str, ...]:
         """The files that `up` would take."""
         return pending(self.catalog.names(), self._applied())
+
+    def altered(self) -> tuple[Altered, ...]:
+        """Files that were applied or registered, and have been changed or deleted since."""
+        return altered(self.catalog.directory, self.changelog.records(), self.ports.store.states())
 
     def _chosen(self, only: str | None) -> tuple[Migration, ...]:
         chosen = tuple(self.catalog.load(name) for name in pending(self.catalog.names(), self._applied(), only=only))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from migronaut.core.wording import did_you_mean
 from migronaut.errors import InvalidMigrationError, MigrationNotFoundError
 from migronaut.files import Migration
 
@@ -18,7 +19,9 @@ def pending(names: Sequence[str], applied: Collection[str], *, only: str | None 
         MigrationNotFoundError: ``only`` names no file.
     """
     if only is not None and only not in names:
-        raise MigrationNotFoundError(f"There is no migration {only!r}; check the name.", name=only)
+        raise MigrationNotFoundError(
+            f"There is no migration {only!r}; check the name.{did_you_mean(only, names)}", name=only
+        )
     return tuple(name for name in names if name not in applied and only in (None, name))
 
 

@@ -29,6 +29,7 @@ from migronaut.core.tickets import (
     WaitForLanes,
     ticket_id,
 )
+from migronaut.core.wording import plural
 from migronaut.engine import Engine
 from migronaut.errors import LockHeldError
 from migronaut.queueing.producer import Producer
@@ -220,7 +221,7 @@ class BackgroundProcessor(Generic[Job]):
         if parked is None:
             return Finish(result=_SUPERSEDED)
         children, alive = self._open_lanes(ticket.migration, step)
-        self._rows.note(job, f"coordinator sends {len(children)} lane(s), {alive} at work")
+        self._rows.note(job, f"coordinator sends {plural(len(children), 'lane')}, {alive} at work")
         if not children and not alive:
             # The last lane may have ended while we looked, too early to wake us: look again soon.
             return ContinueLater(delay=self.settings.lane_poll / 5, hint=parked.hint, result="process")

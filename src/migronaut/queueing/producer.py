@@ -10,6 +10,7 @@ from attrs import frozen
 from migronaut.core.ports import QueuePort
 from migronaut.core.state import BackgroundState, Status
 from migronaut.core.tickets import MAX_LOSSES, Role, Ticket
+from migronaut.core.wording import did_you_mean
 from migronaut.engine import Engine
 from migronaut.engine.speaking import speaking
 from migronaut.errors import BackgroundConflictError, ConnectionFailedError, NotRegisteredError, redact
@@ -108,6 +109,7 @@ class Producer:
         if state is None:
             raise NotRegisteredError(
                 f"No background migration {redact(name)!r} is registered in this database; `migronaut up` registers it."
+                f"{did_you_mean(name, (each.name for each in self._store.states()))}"
             )
         if state.status not in ACTIVE:
             raise BackgroundConflictError(

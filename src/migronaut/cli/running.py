@@ -1,0 +1,96 @@
+"""Working migrations in this process while an operator watches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from migronaut.background import BackgroundMigrations
+from migronaut.cli import display
+from migronaut.cli.session import Session
+from migronaut.core.progress import Rate
+from migronaut.engine.engine import WAITING_LOG
+from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.stopping import StopEvent
+from migronaut.errors import ConnectionFailedError
+
+_LOOK = 0.5
+
+
+class Looker:
+    """Looks at migrations again and again, and knows their pace."""
+
+    def __init__(self, migrations: BackgroundMigrations, names: Sequence[str], *, attended: bool = False) -> None:
+        self._migrations = migrations
+        self._attended = attended
+        self._rates: dict[str, Rate] = {}
+        self.names = names
+
+    def look(self) -> tuple[BackgroundStatus, ...]:
+        """All of them as they are now."""
+        return tuple(self._one(name) for name in self.names)
+
+    def _one(self, name: str) -> BackgroundStatus:
+        before = self._rates.get(name)
+        rate = before.per_second if before else None
+        status = self._migrations.status(name, rate=rate, attended=self._attended)
+        now, done = time.monotonic(), status.progress.done
+        self._rates[name] = before.observe(done, now) if before else Rate(done=done, at=now)
+        return status
+
+
+def work_and_show(
+    session: Session, looker: Looker, migrations: BackgroundMigrations, concurrency: int, stop: StopEvent
+) -> None:
+    """Work in a thread, draw in this one."""
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            migrations.run(looker.names, concurrency=concurrency, stop=stop)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work, name="migronaut-run")
+    with _warnings(session), display.LiveProgress(session.console) as live:
+        thread.start()
+        try:
+            while thread.is_alive():
+                with suppress(ConnectionFailedError):  # lanes sit out a failover; the view may be late meanwhile
+                    live.update(*looker.look())
+                thread.join(_LOOK)
+        finally:
+            if thread.is_alive():
+                stop.set("the display ended")
+                thread.join()
+        if raised:
+            raise raised[0]
+        live.update(*looker.look())
+
+
+@contextmanager
+def _warnings(session: Session) -> Iterator[None]:
+    """The engine's warnings as lines of this call, each once; the display itself shows why a migration waits."""
+    handler = _Teller(session)
+    logger = logging.getLogger("migronaut")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Teller(logging.Handler):
+    def __init__(self, session: Session) -> None:
+        super().__init__(logging.WARNING)
+        self._session = session
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.name != WAITING_LOG and text not in self._told:
+            self._told.add(text)
+            self._session.say(f"warning: {text}")
