@@ -192,7 +192,7 @@ class EmbeddedServerError(MigronautError):
     code = "embedded-server"
 
 
-_CREDENTIALS = re.compile(r"://\S*@")
+_CREDENTIALS = re.compile(r"://[^\n]*@")
 _QUOTED_VALUES = (
     re.compile(r"dup key: \{.*", re.DOTALL),
     re.compile(r"(?<=full error: ).*", re.DOTALL),
@@ -215,13 +215,18 @@ def describe(error: BaseException) -> str:
     return redact(f"{type(error).__name__}{where}")
 
 
+def without_credentials(text: str) -> str:
+    """A text in which no URI shows a user name or a password; one with a blank is no URI, and gone all the same."""
+    return _CREDENTIALS.sub("://***@", text)
+
+
 def redact(text: object) -> str:
     """Make an error text fit to leave the process.
 
     Removes credentials in URIs and the values that server errors quote, keeps one line of at most
     300 characters.
     """
-    clean = _CREDENTIALS.sub("://***@", str(text))
+    clean = without_credentials(str(text))
     for pattern in _QUOTED_VALUES:
         clean = pattern.sub("(values left out)", clean)
     clean = " ".join(clean.split())

@@ -87,3 +87,14 @@ def test_neither_error_nor_log_of_mongodb_shows_a_password(uri: str, caplog: pyt
 def assert_silent(error: MigronautError, caplog: pytest.LogCaptureFixture) -> None:
     told = "\n".join([error.message, repr(error.context), repr(error.__cause__), caplog.text])
     assert SECRET not in told
+
+
+@pytest.mark.parametrize("output", ["--verbose", "--json"])
+@pytest.mark.parametrize(
+    "command", ["worker --queue rq", "up", "background run", "background status", "background retry", "init"]
+)
+def test_a_url_that_is_typed_in_the_wrong_place_is_not_echoed(cli: Cli, command: str, output: str) -> None:
+    for url in (REDIS[7], MONGODB[0]):
+        called = cli(output, *command.split(), url)
+        assert called.code != 0
+        assert SECRET not in called.out + called.err

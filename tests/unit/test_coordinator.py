@@ -107,6 +107,7 @@ def test_the_facts_decide_the_step(facts: Facts, step: Step) -> None:
         (_facts(status=Status.BLOCKED, unmet=("a.py", "b.py")), "a.py, b.py"),
         (_facts(file=FileFact.CHANGED), "differs from the registered one"),
         (_facts(file=FileFact.MISSING, status=Status.PENDING), "not on this machine"),
+        (_facts(file=FileFact.UNUSABLE), "cannot be used on this machine"),
         (_facts(**REPLAN, live_leases=1), "old plan"),
     ],
 )
@@ -118,7 +119,7 @@ def test_what_cannot_go_on_waits_and_says_why(facts: Facts, reason: str) -> None
 
 
 @pytest.mark.parametrize("tally", [Tally(), Tally(claimable=3), Tally(leased=1)])
-@pytest.mark.parametrize("file", [FileFact.CHANGED, FileFact.MISSING])
+@pytest.mark.parametrize("file", [FileFact.CHANGED, FileFact.MISSING, FileFact.UNUSABLE])
 def test_a_worker_with_another_file_never_works(tally: Tally, file: FileFact) -> None:
     assert isinstance(next_step(_facts(file=file, tally=tally, match="other")), Wait)
 

@@ -20,7 +20,14 @@ from migronaut.cli.session import GlobalOptions, Session
 from migronaut.cli.words import plain
 from migronaut.cli.worker import worker
 from migronaut.core.ports import PortError
-from migronaut.errors import ConnectionFailedError, MigronautError, RunAbortedError, UsageError, redact
+from migronaut.errors import (
+    ConnectionFailedError,
+    MigronautError,
+    RunAbortedError,
+    UsageError,
+    redact,
+    without_credentials,
+)
 
 _EPILOG = """
 \b
@@ -102,11 +109,13 @@ def _failed(error: Exception, flags: Collection[str]) -> int:
         context = dict(shown.context)
         results = context.pop("results", [])
         failure = {"code": shown.code, "message": shown.message, "context": context}
-        click.echo(json.dumps(plain({"error": failure, "results": results}), ensure_ascii=False, indent=2))
+        told = json.dumps(plain({"error": failure, "results": results}), ensure_ascii=False, indent=2)
+        click.echo(without_credentials(told))
     else:
         for row in shown.context.get("results", ()):
             click.echo(f"{row['name']}: {row['outcome']}", err=True)
-        click.echo(f"error: {shown.message}", err=True)
+        # What was typed in the wrong place is quoted, and may be a URI.
+        click.echo(f"error: {without_credentials(shown.message)}", err=True)
     return shown.exit_code
 
 

@@ -23,6 +23,7 @@ class FileFact(StrEnum):
     OK = "ok"
     CHANGED = "changed"
     MISSING = "missing"
+    UNUSABLE = "unusable"
 
 
 def file_notice(fact: FileFact, name: str) -> str | None:
@@ -37,6 +38,11 @@ def file_notice(fact: FileFact, name: str) -> str | None:
             )
         case FileFact.MISSING:
             return "the file is not on this machine; bring the registered one here, or work it where it is"
+        case FileFact.UNUSABLE:
+            return (
+                "the file cannot be used on this machine (a library that it imports is missing, or it was changed); "
+                "`migronaut up` says what is wrong with it"
+            )
 
 
 @frozen(kw_only=True)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from attrs import frozen
 
+from migronaut.core.coordinator import file_notice
 from migronaut.core.lane import LaneFacts, Outcome, SliceResult, before_batch, control
 from migronaut.core.ports import Busy, Claim, Documents, Exhausted, Owner, Stop
 from migronaut.core.state import Counters, Cursor, Partition
@@ -59,9 +60,7 @@ def _open(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
         return SliceResult(outcome=outcome)
     found = find_source(ports.catalog, state)
     if found.source is None:
-        return SliceResult(
-            outcome=Outcome.WAITING, retry_after=_FILE_WAIT, reason=f"the migration file is {found.fact}"
-        )
+        return SliceResult(outcome=Outcome.WAITING, retry_after=_FILE_WAIT, reason=file_notice(found.fact, name))
     documents = ports.documents(state.spec)
     return _Slice(ports, work_of(state, found.source, documents), documents, request).run()
 

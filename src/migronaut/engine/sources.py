@@ -23,8 +23,8 @@ def find_source(catalog: Catalog, state: BackgroundState) -> Found:
     try:
         source = catalog.find(state.name)
     except InvalidMigrationError:
-        # It was fine when it was registered, so what lies here now is another text.
-        return Found(fact=FileFact.CHANGED)
+        # It was fine where it was registered: this machine lacks what it imports, or another text lies here.
+        return Found(fact=FileFact.UNUSABLE)
     if source is None:
         return Found(fact=FileFact.MISSING)
     if source.checksum != state.checksum:
