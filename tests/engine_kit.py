@@ -17,6 +17,7 @@ from migronaut.core.lane import SliceResult
 from migronaut.core.ports import Claim, Owner, Pass
 from migronaut.core.state import BackgroundState, Counters, Direction, Partition, Spec, Status
 from migronaut.engine import Engine, Ports, Source
+from migronaut.engine.ahead import ThreadReadAhead
 from migronaut.engine.drive import drive
 from migronaut.engine.registering import register
 from migronaut.engine.states import Request
@@ -163,6 +164,7 @@ class Rig:
                 catalog=self.catalog,
                 clock=SystemClock(),
                 heartbeat=ThreadHeartbeat(),
+                read_ahead=ThreadReadAhead(),
                 lease_ttl=self.lease_ttl,
                 lock_ttl=self.lease_ttl,
             )

@@ -40,6 +40,7 @@ from migronaut.queueing import (
 )
 from migronaut.queueing.memory import JobStatus
 from migronaut.testing import FakeClock, MemoryDocuments, MemoryLocks, MemoryServer, MemoryStore, MemoryTickets
+from migronaut.testing.harness import EagerReadAhead
 
 NAME = "20261004_orders.py"
 OWNER = Owner(name="w1", host="h", pid=1)
@@ -116,6 +117,7 @@ class World:
             catalog=NoFiles(),
             clock=self.clock,
             heartbeat=self.heartbeat,
+            read_ahead=EagerReadAhead(),
         )
         self.engine = ScriptedEngine(ports)
         self.queue = MemoryQueue(self.clock)

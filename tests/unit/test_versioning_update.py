@@ -13,7 +13,7 @@ from attrs import evolve
 from bson import Int64
 
 from migronaut.core.state import Direction, Spec
-from migronaut.versioning import DocumentInvalidError, UpdateBuilder
+from migronaut.versioning import DocumentInvalidError, UpdateBuilder, encode_statement
 
 FORWARD, REVERT = Direction.FORWARD, Direction.REVERT
 VERSIONED = Spec(collection="orders", from_version=1, to_version=2)
@@ -28,7 +28,7 @@ def _build(original: dict[str, Any], result: object, spec: Spec = VERSIONED, dir
 
 def _refused(original: dict[str, Any], result: object, spec: Spec = VERSIONED) -> DocumentInvalidError:
     with pytest.raises(DocumentInvalidError) as caught:
-        _build(original, result, spec)
+        encode_statement({"_id": 1}, _build(original, result, spec))
     return caught.value
 
 

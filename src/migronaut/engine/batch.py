@@ -16,7 +16,6 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from migronaut.core.ports import (
-    Batch,
     Checkpoint,
     Clock,
     Documents,
@@ -29,6 +28,7 @@ from migronaut.core.ports import (
     WriteTooSlowError,
 )
 from migronaut.core.state import Counters, Cursor, Partition
+from migronaut.engine.ahead import Ahead
 from migronaut.engine.guards import Fates, GuardStrategy, strategy_of
 from migronaut.engine.items import REFUSED, Bad, Conflicted, Item, checkpoint_of, prepare, writes_of
 from migronaut.engine.work import Work
@@ -55,6 +55,14 @@ class BatchResult:
 
 
 @frozen(kw_only=True)
+class Prepared:
+    """A batch that is ready to be written; ``end`` when nothing follows in the scope."""
+
+    items: Sequence[Item]
+    end: bool
+
+
+@frozen(kw_only=True)
 class Lane:
     """What every batch of one lane works with."""
 
@@ -64,18 +72,20 @@ class Lane:
     clock: Clock
     stop: Stop
     context: Context
+    ahead: Ahead
     strategy: GuardStrategy = field(init=False)
 
     @strategy.default
     def _strategy(self) -> GuardStrategy:
         return strategy_of(self.work, self.documents, self.store)
 
-    def read(self, partition: Partition, after: Cursor | None) -> Batch:
-        """The next documents of a partition."""
+    def prepare(self, partition: Partition, after: Cursor | None) -> Prepared:
+        """Read the next documents of a partition and transform them."""
         work = self.work
-        return self.documents.read(
+        batch = self.documents.read(
             work.match, partition.scope, after=after, limit=work.spec.batch_size, without=work.without
         )
+        return Prepared(items=prepare(batch.documents, work, self.context), end=batch.end)
 
     def run(self, partition: Partition, after: Cursor | None, *, check_left: bool) -> BatchResult:
         """Read one batch and bring it to its end.
@@ -87,8 +97,11 @@ class Lane:
             LeaseLostError: Another lane holds the partition now; nothing more was written.
             UnavailableError: No primary; the batch may be run again.
         """
-        batch = self.read(partition, after)
-        return _Run(self, partition, after, end=batch.end, check_left=check_left).finish(batch.documents)
+        ready = self.ahead.take(after, lambda: self.prepare(partition, after))
+        if ready.items and not ready.end and not self.stop.is_set():
+            following = Cursor(last_id=ready.items[-1].id)
+            self.ahead.start(following, lambda: self.prepare(partition, following))
+        return _Run(self, partition, after, end=ready.end, check_left=check_left).finish(ready.items)
 
 
 @frozen(kw_only=True)
@@ -125,9 +138,9 @@ class _Run:
         self.over_budget = False
         self.done = False
 
-    def finish(self, raws: Sequence[bytes]) -> BatchResult:
+    def finish(self, items: Sequence[Item]) -> BatchResult:
         """Transform and write the documents that were read, then again those that changed meanwhile."""
-        self._commit_all(prepare(raws, self.lane.work, self.lane.context))
+        self._commit_all(items)
         self._go_round_again()
         return BatchResult(cursor=self.cursor, done=self.done, counters=self.counters)
 
@@ -240,6 +253,7 @@ class _Run:
             raws = self.lane.documents.fetch(ids, match=work.match)
             settled += Counters(skipped=len(ids) - len(raws))
             if raws:
+                self.lane.ahead.wait()
                 self._commit_all(prepare(raws, work, self.lane.context))
         settled += Counters(conflicts=len(self.left_out))
         ending = self.end and not self.done and not self.over_budget

@@ -14,7 +14,7 @@ from migronaut.core.state import MAX_ERRORS, Counters, DocumentError
 from migronaut.engine.work import Work
 from migronaut.errors import describe
 from migronaut.spec import Context
-from migronaut.versioning import CODEC, DocumentInvalidError, guard_filter
+from migronaut.versioning import CODEC, DocumentInvalidError, encode_statement, guard_filter
 
 REFUSED = "The server refused the new document, or it still matches the filter; correct the transform and retry."
 _LENIENT = CODEC.with_options(unicode_decode_error_handler="replace")
@@ -96,13 +96,9 @@ def _item(raw: bytes, original: dict[str, Any], result: object, work: Work) -> I
         return Bad(id_, "transform-raised", describe(result))
     try:
         update = work.builder.build(original, result)
-        where = guard_filter(original, spec=work.spec, guard=work.guard)
+        statement = encode_statement(guard_filter(original, spec=work.spec, guard=work.guard), update)
     except DocumentInvalidError as error:
         return Bad(id_, error.kind, str(error))
-    try:
-        statement = bson.encode({"q": where, "u": update}, codec_options=CODEC)
-    except (BSONError, OverflowError, RecursionError, TypeError, ValueError):
-        return Bad(id_, "not-encodable", "The result holds a value that BSON cannot store: return plain BSON types.")
     return Write(id=id_, before=raw, statement=statement)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import bson
 from attrs import evolve, frozen
 
-from migronaut.core.ports import Checkpoint, WriteRefusedError, WriteTooLargeError, WriteTooSlowError
+from migronaut.core.ports import Batch, Checkpoint, WriteRefusedError, WriteTooLargeError, WriteTooSlowError
 from migronaut.core.state import Counters, Cursor, Partition, Scope
 from migronaut.engine.batch import BatchResult, Lane
 from migronaut.engine.items import REFUSED, Bad, checkpoint_of
@@ -32,19 +32,32 @@ def rewrite_batch(lane: Lane, partition: Partition, after: Cursor | None, *, che
         LeaseLostError: Another lane holds the partition now.
         UnavailableError: No primary; the batch may be run again.
     """
+    ready = lane.ahead.take(after, lambda: _read(lane, partition, after))
+    if ready.documents and not ready.end and not lane.stop.is_set():
+        following = Cursor(last_id=_id(ready.documents[-1]))
+        lane.ahead.start(following, lambda: _read(lane, partition, following))
+    return _Run(lane, partition, after, end=ready.end).finish(ready.documents, check_left=check_left)
+
+
+def _read(lane: Lane, partition: Partition, after: Cursor | None) -> Batch:
     work = lane.work
-    read = lane.documents.read_ids(
+    return lane.documents.read_ids(
         work.match, partition.scope, after=after, limit=work.spec.batch_size, without=work.without
     )
-    ids = [bson.decode(raw, CODEC)["_id"] for raw in read.documents]
-    return _Run(lane, partition, after, end=read.end).finish(ids, check_left=check_left)
+
+
+def _id(raw: bytes) -> Any:
+    return bson.decode(raw, CODEC)["_id"]
 
 
 @frozen(kw_only=True)
 class _Piece:
-    """Neighbouring ids; the whole batch is told to the server as a range, a part of it by its ids."""
+    """Neighbouring ids, each as BSON of a document that holds nothing else.
 
-    ids: Sequence[Any]
+    The whole batch is told to the server as a range, a part of it by its ids.
+    """
+
+    ids: Sequence[bytes]
     whole: bool = False
 
 
@@ -62,8 +75,8 @@ class _Run:
         self.over_budget = False
         self.done = False
 
-    def finish(self, ids: Sequence[Any], *, check_left: bool) -> BatchResult:
-        if ids and check_left and self._would_match(ids[0]):
+    def finish(self, ids: Sequence[bytes], *, check_left: bool) -> BatchResult:
+        if ids and check_left and self._would_match(_id(ids[0])):
             self._refused(ids[0], "still-matches", follow=ids[1:])
         else:
             self.pieces.append(_Piece(ids=ids, whole=True))
@@ -84,8 +97,8 @@ class _Run:
             changed = self.lane.documents.rewrite(
                 work.match,
                 work.stages,
-                self._range(piece.ids[-1]),
-                only=None if piece.whole else piece.ids,
+                self._range(_id(piece.ids[-1])),
+                only=None if piece.whole else [_id(raw) for raw in piece.ids],
                 without=work.without,
             )
         except WriteRefusedError as refusal:
@@ -116,33 +129,32 @@ class _Run:
         else:
             self._passed(left, Counters(scanned=1, conflicts=1))
 
-    def _settle(self, ids: Sequence[Any]) -> Sequence[Any]:
+    def _settle(self, ids: Sequence[bytes]) -> Sequence[bytes]:
         """Those that still match; of the others, which are there were rewritten and the rest are gone."""
-        fetch = self.lane.documents.fetch_ids
-        old, present = set(fetch(ids, match=self.lane.work.match)), set(fetch(ids))
-        keys = [bson.encode({"_id": id_}, codec_options=CODEC) for id_ in ids]
-        migrated = sum(key in present and key not in old for key in keys)
-        skipped = sum(key not in present for key in keys)
+        fetch, plain = self.lane.documents.fetch_ids, [_id(raw) for raw in ids]
+        old, present = set(fetch(plain, match=self.lane.work.match)), set(fetch(plain))
+        migrated = sum(raw in present and raw not in old for raw in ids)
+        skipped = sum(raw not in present for raw in ids)
         if migrated or skipped:
             counters = Counters(scanned=migrated + skipped, migrated=migrated, skipped=skipped)
             self._note(Checkpoint(counters=counters))
-        return [id_ for id_, key in zip(ids, keys, strict=True) if key in old]
+        return [raw for raw in ids if raw in old]
 
-    def _refused(self, id_: Any, kind: str, *, follow: Sequence[Any] = ()) -> None:
+    def _refused(self, raw: bytes, kind: str, *, follow: Sequence[bytes] = ()) -> None:
         """Name a document that cannot be migrated; past the budget the migration fails, and the cursor stays."""
         if follow:
             self.pieces.append(_Piece(ids=follow))
         self.bad += 1
-        named = checkpoint_of([Bad(id_, kind, REFUSED)], self.lane.store)
+        named = checkpoint_of([Bad(_id(raw), kind, REFUSED)], self.lane.store)
         self.over_budget = self.bad > self.lane.work.spec.max_document_errors
         if self.over_budget:
             self._note(named)
         else:
-            self._passed([id_], named.counters + Counters(scanned=1), named)
+            self._passed([raw], named.counters + Counters(scanned=1), named)
 
-    def _passed(self, ids: Sequence[Any], counters: Counters, named: Checkpoint | None = None) -> None:
+    def _passed(self, ids: Sequence[bytes], counters: Counters, named: Checkpoint | None = None) -> None:
         """Move the cursor behind ids that are done with."""
-        cursor = Cursor(last_id=ids[-1]) if ids else None
+        cursor = Cursor(last_id=_id(ids[-1])) if ids else None
         done = self.end and not self.pieces
         self._note(evolve(named or Checkpoint(), cursor=cursor, counters=counters, done=done))
 

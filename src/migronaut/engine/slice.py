@@ -12,6 +12,7 @@ from migronaut.core.coordinator import file_notice
 from migronaut.core.lane import LaneFacts, Outcome, SliceResult, before_batch, control
 from migronaut.core.ports import Busy, Claim, Documents, Exhausted, Owner, Stop
 from migronaut.core.state import Counters, Cursor, Partition
+from migronaut.engine.ahead import Ahead
 from migronaut.engine.batch import BatchResult, Lane
 from migronaut.engine.failing import check_budget
 from migronaut.engine.patience import patiently
@@ -123,7 +124,12 @@ class _Slice:
         self.ports.store.fail_slice(partition, error=text, limit=self.work.spec.max_slice_failures)
 
     def _batches(self, partition: Partition, lost: Stop) -> Outcome | None:
-        lane = self._lane(partition, lost)
+        with self.ports.read_ahead.open() as begin:
+            # What is read before a pause would only grow stale in it.
+            return self._work_batches(partition, lost, Ahead(None if self.work.spec.pause else begin))
+
+    def _work_batches(self, partition: Partition, lost: Stop, ahead: Ahead) -> Outcome | None:
+        lane = self._lane(partition, lost, ahead)
         cursor = partition.cursor
         while True:
             if self.batches and not self._pause(lane.stop):
@@ -149,7 +155,7 @@ class _Slice:
         self.ports.clock.sleep(pause, stop)
         return True
 
-    def _lane(self, partition: Partition, lost: Stop) -> Lane:
+    def _lane(self, partition: Partition, lost: Stop, ahead: Ahead) -> Lane:
         stop = AnyStop(self.request.stop, lost)
         info = RunInfo(
             name=self.work.name,
@@ -164,6 +170,7 @@ class _Slice:
             store=self.ports.store,
             clock=self.ports.clock,
             stop=stop,
+            ahead=ahead,
             context=Context(stop=stop, logger=_logger, direction=self.work.direction, background=info),
         )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from migronaut.core.ports import Owner, Stop
+from migronaut.core.ports import Begin, Owner, Stop
 from migronaut.core.state import Direction
 from migronaut.engine import Engine, Ports, Source
 from migronaut.engine.drive import drive
@@ -24,6 +24,8 @@ from migronaut.testing.server import MemoryServer
 from migronaut.testing.store import MemoryStore
 from migronaut.testing.tickets import MemoryTickets
 
+T = TypeVar("T")
+
 TESTER = Owner(name="test", host="memory", pid=0)
 
 
@@ -34,6 +36,28 @@ class StillHeartbeat:
     def beating(self, renew: Callable[[], bool], *, ttl: float) -> Iterator[Stop]:
         """Give a stop that is never set."""
         yield StopEvent()
+
+
+class EagerReadAhead:
+    """Reads ahead at once, in the same thread: as stale as it can get, and the same in every run."""
+
+    @contextmanager
+    def open(self) -> Iterator[Begin]:
+        """Do what is begun on the spot."""
+        yield _done_at_once
+
+
+def _done_at_once(work: Callable[[], T]) -> Callable[[], T]:
+    try:
+        value = work()
+    except Exception as error:
+        failure = error
+
+        def fail() -> T:
+            raise failure
+
+        return fail
+    return lambda: value
 
 
 class MemoryCatalog:
@@ -77,6 +101,7 @@ class MemoryEngine:
                 catalog=MemoryCatalog(self.migrations),
                 clock=server.clock,
                 heartbeat=StillHeartbeat(),
+                read_ahead=EagerReadAhead(),
             )
         )
 

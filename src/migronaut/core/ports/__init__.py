@@ -14,12 +14,13 @@ from migronaut.core.ports.faults import (
     WriteTooLargeError,
     WriteTooSlowError,
 )
-from migronaut.core.ports.running import Clock, Heartbeat, Stop
+from migronaut.core.ports.running import Begin, Clock, Heartbeat, ReadAhead, Stop
 from migronaut.core.ports.storing import Busy, Checkpoint, Claim, Exhausted, LiveLease, Owner, Pass, Store
 from migronaut.core.ports.waking import Locks, QueuePort, Tickets
 
 __all__ = [
     "Batch",
+    "Begin",
     "Busy",
     "Checkpoint",
     "CheckpointFor",
@@ -35,6 +36,7 @@ __all__ = [
     "Pass",
     "PortError",
     "QueuePort",
+    "ReadAhead",
     "Stages",
     "Stop",
     "Store",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Stop(Protocol):
@@ -37,4 +39,22 @@ class Heartbeat(Protocol):
         Returns:
             A context manager whose value is set when ``renew`` answered False, or when no renewal
             succeeded for ttl - min(5, ttl/4) seconds.
+        """
+
+
+class Begin(Protocol):
+    """Starts work whose result is needed later."""
+
+    def __call__(self, work: Callable[[], T]) -> Callable[[], T]:
+        """Start it; what is returned waits for its result, or raises what it raised, however often it is called."""
+
+
+class ReadAhead(Protocol):
+    """Does a lane's next reading beside its writing."""
+
+    def open(self) -> AbstractContextManager[Begin]:
+        """One piece of work at a time, in the order in which they were begun.
+
+        Returns:
+            A context manager. Left in peace, it waits for what was begun; left by an exception, it does not.
         """

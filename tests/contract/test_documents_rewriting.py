@@ -1,0 +1,129 @@
+"""What every ``Documents`` port must do when the server rewrites the documents itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import bson
+import pytest
+
+from contract.documents_fixture import ANYTHING, World, opened
+from migronaut.core.ports import WriteRefusedError
+from migronaut.core.state import Cursor, Scope
+
+NUMBERS = Scope(bracket="number")
+OLD = {"v": 1}
+STAGES = [{"$set": {"sum": {"$add": ["$n", 1]}, "v": 2}}, {"$unset": "n"}]
+
+
+@pytest.fixture(params=["memory", "mongo"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    with opened(request.param, request) as opened_world:
+        yield opened_world
+
+
+@pytest.fixture
+def ten(world: World) -> World:
+    """Documents 0-9 in the old shape, and two with other ids."""
+    world.application.insert(*({"_id": number, "v": 1, "n": number} for number in range(10)))
+    world.application.insert({"_id": "text", "v": 1, "n": 1}, {"_id": None, "v": 1, "n": 1})
+    return world
+
+
+def ids(raws: tuple[bytes, ...]) -> list[Any]:
+    documents = [bson.decode(raw) for raw in raws]
+    assert all(list(document) == ["_id"] for document in documents)
+    return [document["_id"] for document in documents]
+
+
+def without_id(world: World, id_: Any) -> dict[str, Any]:
+    found = world.application.get(id_)
+    assert found is not None
+    return {name: value for name, value in found.items() if name != "_id"}
+
+
+def test_ids_are_read_in_order_and_nothing_else_of_the_documents(ten: World) -> None:
+    first = ten.documents.read_ids(OLD, NUMBERS, after=None, limit=4)
+    assert (ids(first.documents), first.end) == ([0, 1, 2, 3], False)
+    ten.application.update(5, {"$set": {"v": 2}})
+    rest = ten.documents.read_ids(OLD, NUMBERS, after=Cursor(last_id=3), limit=100, without=[7])
+    assert (ids(rest.documents), rest.end) == ([4, 6, 8, 9], True)
+
+
+def test_ids_of_documents_that_are_there_and_match(ten: World) -> None:
+    ten.application.update(5, {"$set": {"v": 2}})
+    assert ids(ten.documents.fetch_ids([99, 5, 4])) == [4, 5]
+    assert ids(ten.documents.fetch_ids([99, 5, 4], match=OLD)) == [4]
+
+
+def test_a_scope_is_rewritten_up_to_its_bound(ten: World) -> None:
+    scope = Scope(bracket="number", lower=2, bounded_below=True, upper=6, bounded_above=True)
+    assert ten.documents.rewrite(OLD, STAGES, scope) == 4
+    assert ten.documents.rewrite(OLD, STAGES, scope) == 0
+    assert [without_id(ten, number) for number in (2, 3, 6, 7)] == [
+        {"v": 1, "n": 2},
+        {"v": 2, "sum": 4},
+        {"v": 2, "sum": 7},
+        {"v": 1, "n": 7},
+    ]
+
+
+def test_nothing_but_what_was_named_is_rewritten(ten: World) -> None:
+    assert ten.documents.rewrite(OLD, STAGES, NUMBERS, only=[3, 4, 99], without=[4]) == 1
+    assert without_id(ten, 3) == {"v": 2, "sum": 4}
+    assert without_id(ten, 4) == {"v": 1, "n": 4}
+    assert ten.documents.rewrite(OLD, STAGES, NUMBERS, without=[0, 1]) == 7
+    assert ten.documents.rewrite(OLD, STAGES, Scope(bracket="string")) == 1
+    assert without_id(ten, None) == {"v": 1, "n": 1}
+
+
+def test_it_stops_at_a_document_that_is_refused_and_keeps_what_was_done_before(ten: World) -> None:
+    ten.application.update(4, {"$set": {"n": "text"}})
+    with pytest.raises(WriteRefusedError) as refused:
+        ten.documents.rewrite(OLD, STAGES, NUMBERS)
+    assert (refused.value.code, refused.value.index) == (16554, None)
+    assert without_id(ten, 3) == {"v": 2, "sum": 4}
+    assert without_id(ten, 4) == {"v": 1, "n": "text"}
+    assert without_id(ten, 5) == {"v": 1, "n": 5}
+
+
+@pytest.mark.parametrize(("setting", "code"), [("unique", 11000), ("forbid", 121)])
+def test_indexes_and_validators_refuse_single_documents(world: World, setting: str, code: int) -> None:
+    getattr(world.application, setting)("sum")
+    world.application.insert({"_id": 1, "v": 1, "n": 1, **({"sum": 0} if setting == "unique" else {})})
+    if setting == "unique":
+        world.application.insert({"_id": 2, "v": 1, "n": 1, "sum": 5})
+    with pytest.raises(WriteRefusedError) as refused:
+        world.documents.rewrite(OLD, STAGES, NUMBERS)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("stages", "matches"),
+    [(STAGES, False), ([{"$set": {"other": 1}}], True), ([{"$set": {"v": {"$add": ["$n", "$v"]}}}], False)],
+)
+def test_whether_a_result_would_match_is_told_without_writing(
+    ten: World, stages: list[dict[str, Any]], matches: bool
+) -> None:
+    before = ten.documents.fetch([3])
+    assert ten.documents.would_match(3, OLD, stages) is matches
+    assert ten.documents.would_match(99, OLD, stages) is False
+    assert ten.documents.fetch([3]) == before
+
+
+def test_a_document_that_the_stages_fail_on_does_not_count_as_matching(ten: World) -> None:
+    ten.application.update(3, {"$set": {"n": "text"}})
+    assert ten.documents.would_match(3, OLD, STAGES) is False
+
+
+def test_a_field_that_is_built_from_another_counts_as_there(ten: World) -> None:
+    """MongoDB 6.0 moves a $match before a $set that decides about it."""
+    missing = {"shipping": {"$exists": False}}
+    assert ten.documents.would_match(3, missing, [{"$set": {"shipping": {"address": "$n"}}}]) is False
+    assert ten.documents.would_match(3, missing, [{"$set": {"another": {"address": "$n"}}}]) is True
+
+
+def test_stages_that_can_be_run_are_not_refused(ten: World) -> None:
+    assert ten.documents.refusal_of(STAGES) is None
+    assert ten.documents.fetch([3], match=ANYTHING) != ()
