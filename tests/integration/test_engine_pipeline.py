@@ -53,6 +53,7 @@ def test_every_document_is_rewritten_once_and_counted(db: Database[Any], indexed
     assert (totals.scanned, totals.migrated, totals.skipped, totals.failed) == (COUNT, COUNT, 0, 0)
     assert totals.batches >= COUNT / 40
     assert rig.status().pass_number == 1
+    assert rig.status().by_pipeline
     assert db[LANES].count_documents({"lease": {"$exists": True}}) == 0
 
 

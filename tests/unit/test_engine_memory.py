@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from engine_kit import assert_migrated_once, at, old, orders
+from engine_kit import TO_SHIPPING, assert_migrated_once, at, old, orders, piped
 from migronaut.core.lane import Outcome
-from migronaut.core.ports import Owner, UnavailableError
+from migronaut.core.ports import Owner, UnavailableError, WriteTooSlowError
 from migronaut.core.state import Partition, Status
 from migronaut.engine.drive import drive_all
 from migronaut.engine.status import BackgroundStatus
@@ -224,3 +224,57 @@ def test_a_pause_that_outlasts_the_slice_is_spent_without_a_lease() -> None:
     assert engine.engine.ports.store.leases(NAME) == ()
     assert engine.run(NAME).status == Status.COMPLETED
     assert engine.server.clock.monotonic() - started >= 60
+
+
+def slow_at(point: str, arrivals: set[int]) -> Callable[[str], None]:
+    """The server gives up at some arrivals at a point."""
+    seen = 0
+
+    def reach(reached: str) -> None:
+        nonlocal seen
+        if reached == point:
+            seen += 1
+            if seen in arrivals:
+                raise WriteTooSlowError("slow")
+
+    return reach
+
+
+def piped_memory(*, count: int = 8, **settings: Any) -> MemoryEngine:
+    engine = MemoryEngine(migrations={NAME: piped(**settings)}, server=MemoryServer(transactions=False))
+    engine.server.collection("orders").insert(*(old(number) for number in range(count)))
+    engine.register(NAME)
+    return engine
+
+
+def test_a_pipeline_that_is_too_slow_is_given_fewer_documents_and_nothing_is_counted_twice() -> None:
+    engine = piped_memory()
+    engine.server.interrupt = slow_at("documents.rewrite.document", {4, 6})
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    assert (status.totals.scanned, status.totals.migrated, status.totals.conflicts) == (8, 8, 0)
+    assert status.left_out == 0
+    assert_migrated_once(documents(engine))
+
+
+def test_a_document_that_is_too_slow_alone_is_left_to_the_next_pass_and_not_blamed() -> None:
+    engine = piped_memory(count=2)
+    engine.server.interrupt = slow_at("documents.rewrite.document", {1, 2})
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    assert (status.totals.migrated, status.totals.conflicts, status.left_out) == (2, 1, 0)
+    assert status.pass_number == 2
+    assert_migrated_once(documents(engine))
+
+
+def test_a_document_that_comes_into_a_range_and_offends_is_not_blamed_on_another() -> None:
+    engine = piped_memory(pipeline=[*TO_SHIPPING, {"$set": {"hits": {"$add": ["$hits", 0]}}}], max_document_errors=1)
+    collection = engine.server.collection("orders")
+    late = old(2.5, hits="text")
+    engine.server.interrupt = at("documents.read", lambda: collection.insert(late))
+    status = engine.run(NAME)
+    assert status.status == Status.COMPLETED
+    state = engine.engine.ports.store.load(NAME)
+    assert state is not None
+    assert state.bad_ids == (2.5,)
+    assert status.totals.migrated == 8

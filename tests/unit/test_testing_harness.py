@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine_kit import piped
 from migronaut import Background, Partitioning
 from migronaut.core.ports import Owner
 from migronaut.core.state import Direction
@@ -67,3 +68,9 @@ def test_a_queue_in_memory_drives_a_migration_to_its_end() -> None:
     queue.run_until_idle()
     assert all(doc["schema_version"] == 2 for doc in memory.server.collection("orders").find())
     assert memory.engine.ports.tickets.of("0001_orders.py") == ()
+
+
+def test_a_pipeline_runs_in_memory_too() -> None:
+    done = migrate_in_memory(piped(), [{"_id": 1, "schema_version": 1, "address": "Main St"}])
+    assert done.status.status == "completed"
+    assert done.documents == [{"_id": 1, "schema_version": 2, "shipping": {"address": "Main St"}, "migrations": 1}]

@@ -132,7 +132,8 @@ def buttons(status: BackgroundStatus) -> str:
 def _facts(status: BackgroundStatus) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     facts.add_row("description", Text(status.description or "-"))
-    facts.add_row("collection", f"{status.collection} ({status.direction})")
+    how = "by a pipeline on the server" if status.by_pipeline else "by a function"
+    facts.add_row("collection", f"{status.collection} ({status.direction}, {how})")
     counts = ", ".join(f"{count} {name}" for name, count in status.partitions.items() if count)
     if counts:
         facts.add_row("partitions", f"{counts} (plan {status.generation}, {status.plan_method})")

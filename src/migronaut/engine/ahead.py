@@ -26,17 +26,19 @@ class Ahead:
     """At most one batch of a partition, made ready before its turn.
 
     Args:
-        begin: Starts its reading; None for a lane that reads when it is time to.
+        begin: Starts its reading.
+        wanted: Whether there will be a next batch, as far as one can tell.
     """
 
-    def __init__(self, begin: Begin | None) -> None:
+    def __init__(self, begin: Begin, wanted: Callable[[], bool]) -> None:
         self._begin = begin
+        self._wanted = wanted
         self._after: bytes | None = None
         self._result: Callable[[], Any] | None = None
 
     def start(self, after: Cursor, work: Callable[[], object]) -> None:
         """Begin with what comes after a cursor; what was begun before is dropped."""
-        if self._begin is not None:
+        if self._wanted():
             self._after, self._result = _key(after), self._begin(work)
 
     def take(self, after: Cursor | None, work: Callable[[], T]) -> T:

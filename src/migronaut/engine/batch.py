@@ -98,7 +98,7 @@ class Lane:
             UnavailableError: No primary; the batch may be run again.
         """
         ready = self.ahead.take(after, lambda: self.prepare(partition, after))
-        if ready.items and not ready.end and not self.stop.is_set():
+        if ready.items and not ready.end:
             following = Cursor(last_id=ready.items[-1].id)
             self.ahead.start(following, lambda: self.prepare(partition, following))
         return _Run(self, partition, after, end=ready.end, check_left=check_left).finish(ready.items)

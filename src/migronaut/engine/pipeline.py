@@ -33,7 +33,7 @@ def rewrite_batch(lane: Lane, partition: Partition, after: Cursor | None, *, che
         UnavailableError: No primary; the batch may be run again.
     """
     ready = lane.ahead.take(after, lambda: _read(lane, partition, after))
-    if ready.documents and not ready.end and not lane.stop.is_set():
+    if ready.documents and not ready.end:
         following = Cursor(last_id=_id(ready.documents[-1]))
         lane.ahead.start(following, lambda: _read(lane, partition, following))
     return _Run(lane, partition, after, end=ready.end).finish(ready.documents, check_left=check_left)

@@ -125,8 +125,12 @@ class _Slice:
 
     def _batches(self, partition: Partition, lost: Stop) -> Outcome | None:
         with self.ports.read_ahead.open() as begin:
-            # What is read before a pause would only grow stale in it.
-            return self._work_batches(partition, lost, Ahead(None if self.work.spec.pause else begin))
+            return self._work_batches(partition, lost, Ahead(begin, self._goes_on))
+
+    def _goes_on(self) -> bool:
+        """Whether another batch will follow at once; what is read before a pause would only grow stale in it."""
+        out_of_time = self.ports.clock.monotonic() >= self.deadline
+        return not (self.work.spec.pause or out_of_time or self.request.stop.is_set())
 
     def _work_batches(self, partition: Partition, lost: Stop, ahead: Ahead) -> Outcome | None:
         lane = self._lane(partition, lost, ahead)

@@ -41,6 +41,7 @@ class BackgroundStatus:
     """One migration at one moment.
 
     Args:
+        by_pipeline: The server rewrites the documents itself.
         totals: All that was counted so far, of all passes.
         left_out: Documents that could not be migrated.
         partitions: How many there are in each status, of the current plan.
@@ -53,6 +54,7 @@ class BackgroundStatus:
     name: str
     description: str
     collection: str
+    by_pipeline: bool = False
     status: str
     phase: str
     direction: str
@@ -99,6 +101,7 @@ def status_of(ports: Ports, name: str, *, rate: float | None = None, attended: b
         name=state.name,
         description=state.description,
         collection=state.spec.collection,
+        by_pipeline=state.spec.by_pipeline(state.direction),
         status=state.status,
         phase=state.phase,
         direction=state.direction,
