@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from migronaut.engine.stopping import StopEvent
+
+_STOPPING = "Stopping after the current step; a second signal kills."
 
 
 @contextmanager
@@ -22,7 +25,8 @@ def stopping(say: Callable[[str], None]) -> Iterator[StopEvent]:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         stop.set(signal.Signals(number).name)
-        say("Stopping after the current step; a second signal kills.")
+        # In a thread: the signal may have come in the middle of a write to the same stream, which cannot be entered twice.
+        threading.Thread(target=say, args=(_STOPPING,), daemon=True).start()
 
     for number in before:
         signal.signal(number, handle)
