@@ -7,7 +7,7 @@ Closing its input stops it.
 from __future__ import annotations
 
 import json
-import selectors
+import select
 import subprocess
 import sys
 import threading
@@ -65,7 +65,7 @@ class LaneProcess:
         """Let it begin."""
         self._write("go\n")
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> Any:
         """What it tells at its end."""
         return json.loads(self._line())
 
@@ -74,10 +74,14 @@ class LaneProcess:
         self._process.kill()
         self._process.wait()
 
+    def close(self) -> None:
+        """Ask it to stop."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
     def stop(self) -> None:
-        """Close its input, and wait until it has ended."""
-        if self._process.stdin and not self._process.stdin.closed:
-            self._process.stdin.close()
+        """Ask it to stop, and wait until it has ended."""
+        self.close()
         try:
             self._process.wait(_STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -85,13 +89,14 @@ class LaneProcess:
         if self._process.stdout:
             self._process.stdout.close()
 
+    def told(self, *, within: float) -> bool:
+        """Wait until it has told its result, ``within`` seconds at most; whether it has."""
+        return bool(select.select([self._output], [], [], within)[0])
+
     @staticmethod
     def wait_for_first(processes: Sequence[LaneProcess]) -> None:
         """Return as soon as one of them has told its result."""
-        with selectors.DefaultSelector() as selector:
-            for each in processes:
-                selector.register(each._output, selectors.EVENT_READ)
-            selector.select()
+        select.select([each._output for each in processes], [], [])
 
     @property
     def _output(self) -> Any:

@@ -62,7 +62,7 @@ class Throughput:
 
     def ratio(self, name: str, other: str) -> float | None:
         """How many times as fast, as the median over the repetitions: what disturbs one disturbs both."""
-        pairs = list(zip(self.rates.get(name, ()), self.rates.get(other, ()), strict=True))
+        pairs = list(zip(self.rates.get(name, ()), self.rates.get(other, ()), strict=False))  # one may not have run
         return round(median(one / another for one, another in pairs), 2) if pairs else None
 
     def ratios(self) -> dict[str, float | None]:
