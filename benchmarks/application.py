@@ -9,6 +9,7 @@ import json
 import random
 import sys
 import time
+from typing import Any
 
 from pymongo import MongoClient
 
@@ -23,7 +24,7 @@ def main(uri: str, documents: str) -> None:
     """Write until stopped; tell the seconds that each write took."""
     chance = random.Random(int(documents))
     took: list[float] = []
-    with MongoClient(uri) as client:
+    with MongoClient[Any](uri) as client:
         orders = client[DB].get_collection(ORDERS)
         orders.find_one()
         stop = wait_for_go()

@@ -79,7 +79,8 @@ def _phase(orders: Orders, settings: Settings | None) -> list[float]:
                 lane.told(within=_WINDOW)
                 application.close()
         application.close()
-        return application.result()
+        took: list[float] = application.result()
+    return took
 
 
 def _wait_for_start(migrator: Migrator) -> None:

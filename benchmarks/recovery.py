@@ -44,7 +44,7 @@ def measure_recovery(orders: Orders, *, lease_ttl: float) -> Recovery:
             left = _held_by(victim, partitions)
             victim.kill()
             killed = time.perf_counter()
-            batches = partitions.find_one({"_id": left})["counters"]["batches"]
+            [batches] = partitions.distinct("counters.batches", {"_id": left})
             reclaimed = {"_id": left, "counters.reclaims": {"$gte": 1}, "counters.batches": {"$gt": batches}}
             _wait_for(lambda: partitions.find_one(reclaimed))
             seconds = time.perf_counter() - killed
