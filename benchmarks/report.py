@@ -107,9 +107,15 @@ def _machine(results: Results) -> str:
         *([f"Beanie {machine.beanie}"] if machine.beanie else []),
     )
     return (
-        f"Measured on {results.started[:10]}: {'; '.join(told)}. {_spaced(results.documents)} documents, {results.repetitions} repetitions, "
-        f"load {machine.load} before the start."
+        f"Measured on {results.started[:10]}: {'; '.join(told)}. {_spaced(results.documents)} documents of about 500 "
+        f"bytes, {results.repetitions} repetitions, load {machine.load} before the start.{_shares(results)}"
     )
+
+
+def _shares(results: Results) -> str:
+    """Who got fewer documents than the others."""
+    told = [f"`{peer.name}` got {_spaced(results.documents * peer.share)}" for peer in _ran(results) if peer.share < 1]
+    return f" {', '.join(told)} of them; its cost per document does not depend on their number." if told else ""
 
 
 def _spaced(number: float) -> str:
