@@ -48,8 +48,8 @@ class Options:
         return self.documents * 10
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Measure, write the results, print the table."""
+def main(arguments: Sequence[str]) -> int:
+    """Measure, write the results, print the table; 1 if a peer did not do its job."""
     options = _options(arguments)
     # Whoever ends us politely should find nothing left of the server.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -60,6 +60,7 @@ def main(arguments: Sequence[str]) -> None:
     written = report.write(results)
     print(report.markdown(results))
     print(*written, sep="\n")
+    return 1 if results.throughput.failed else 0
 
 
 def _measure(client: MongoClient[Any], options: Options) -> Results:
@@ -140,4 +141,4 @@ def _tell(text: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    raise SystemExit(main(sys.argv[1:]))

@@ -82,6 +82,7 @@ class Results:
             "lease_ttl": self.lease_ttl,
             "documents": self.documents,
             "repetitions": self.repetitions,
+            "failed": dict(self.throughput.failed),
             "throughput": self.throughput.as_json(),
             "lane_memory": [_memory(each) for each in (self.small, self.large) if each],
             "planning": {"documents": self.large_documents, "seconds": [round(each, 3) for each in self.planning]},

@@ -46,14 +46,20 @@ PEERS: tuple[Peer, ...] = (
     Peer(name="pipeline", label="migronaut, pipeline", make=ours.pipeline, there=ours.takes_pipelines),
     Peer(name="server", label="limit: one update_many", make=peers.server),
 )
+_LONGEST_TEXT = 200
 _TWO_LANES = ("migrate_two_threads", "migrate_two_processes")
 
 
 @frozen(kw_only=True)
 class Throughput:
-    """Documents per second of each peer, one figure a repetition."""
+    """Documents per second of each peer, one figure a repetition.
+
+    Args:
+        failed: Why a peer has no figure, by name.
+    """
 
     rates: Mapping[str, Sequence[float]]
+    failed: Mapping[str, str] = {}
 
     def middle(self, name: str) -> float | None:
         """The median of a peer; None when it did not run."""
@@ -101,19 +107,26 @@ def measure_throughput(
 ) -> Throughput:
     """Let the peers do the job in turn, ``repetitions`` times; each gets fresh orders, each result is verified.
 
-    Raises:
-        WrongResultError: A peer did not do the job.
+    A peer that raises, or leaves something undone, does not run again and has no figure.
     """
     chosen = [peer for peer in PEERS if peer.name in names and peer.there()]
     rates: dict[str, list[float]] = {peer.name: [] for peer in chosen}
+    failed: dict[str, str] = {}
     for repetition in range(repetitions):
         # Nobody is always the one who comes after the slowest.
         start = repetition * len(chosen) // repetitions
         for peer in chosen[start:] + chosen[:start]:
-            rate = _one(client, peer, max(1, round(documents * peer.share)))
-            rates[peer.name].append(rate)
-            tell(f"{repetition + 1}/{repetitions}  {peer.name}: {rate:,.0f} documents/s")
-    return Throughput(rates=rates)
+            if peer.name in failed:
+                continue
+            try:
+                rate = _one(client, peer, max(1, round(documents * peer.share)))
+            except Exception as error:
+                failed[peer.name] = f"{type(error).__name__}: {error}"[:_LONGEST_TEXT]
+                tell(f"{repetition + 1}/{repetitions}  {peer.name} failed: {failed[peer.name]}")
+            else:
+                rates[peer.name].append(rate)
+                tell(f"{repetition + 1}/{repetitions}  {peer.name}: {rate:,.0f} documents/s")
+    return Throughput(rates={name: found for name, found in rates.items() if name not in failed}, failed=failed)
 
 
 def _one(client: MongoClient[Any], peer: Peer, documents: int) -> float:
