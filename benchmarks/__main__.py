@@ -18,6 +18,7 @@ from benchmarks.commands import measure_commands
 from benchmarks.latency import measure_latency
 from benchmarks.machine import describe_machine
 from benchmarks.memory import measure_lane_memory, measure_planning
+from benchmarks.neighbours import Neighbours
 from benchmarks.orders import Orders
 from benchmarks.recovery import measure_recovery
 from benchmarks.results import Results
@@ -25,7 +26,8 @@ from benchmarks.server import measured_server
 from benchmarks.throughput import PEERS, measure_throughput
 
 _PEERS = tuple(peer.name for peer in PEERS)
-_PARTS = ("memory", "planning", "commands", "latency", "recovery")
+_LASTING = 20_000
+"""Documents that keep a lane busy for long enough to be watched, or killed."""
 
 
 @frozen(kw_only=True)
@@ -43,6 +45,11 @@ class Options:
         return max(1, self.documents // 10)
 
     @property
+    def lasting(self) -> int:
+        """Documents where something has to happen while they are migrated."""
+        return max(self.documents, _LASTING)
+
+    @property
     def large(self) -> int:
         """Documents for planning, and for the large one."""
         return self.documents * 10
@@ -53,56 +60,75 @@ def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
     # Whoever ends us politely should find nothing left of the server.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    began = time.monotonic()
     with measured_server() as (_, client):
         results = _measure(client, options)
-    results = evolve(results, seconds=time.monotonic() - began)
-    written = report.write(results)
     print(report.markdown(results))
-    print(*written, sep="\n")
     return 1 if results.throughput.failed else 0
 
 
 def _measure(client: MongoClient[Any], options: Options) -> Results:
-    orders = Orders(client, options.documents)
-    only, repetitions = options.only, options.repetitions
+    began, neighbours = time.monotonic(), Neighbours(client.admin.command("serverStatus")["pid"])
     results = Results(
         machine=describe_machine(client),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         documents=options.documents,
         large_documents=options.large,
-        repetitions=repetitions,
+        repetitions=options.repetitions,
         lease_ttl=options.lease_ttl,
-        throughput=measure_throughput(
-            client, documents=options.documents, repetitions=repetitions, names=only, tell=_tell
-        ),
     )
-    if "commands" in only:
-        _tell("what a lane waits for")
-        results = evolve(results, commands=tuple(measure_commands(orders) for _ in range(repetitions)))
-    if "latency" in only:
-        _tell("what an application notices")
-        results = evolve(results, latency=measure_latency(orders, repetitions=repetitions))
-    if "recovery" in only:
-        _tell("recovery after kill -9")
-        found = tuple(measure_recovery(orders, lease_ttl=options.lease_ttl) for _ in range(repetitions))
-        results = evolve(results, recoveries=found)
-    return _measure_large(client, options, results)
-
-
-def _measure_large(client: MongoClient[Any], options: Options, results: Results) -> Results:
-    if "planning" in options.only:
-        _tell(f"planning {options.large} documents")
-        found = tuple(measure_planning(client, documents=options.large) for _ in range(options.repetitions))
-        results = evolve(results, planning=found)
-    if "memory" in options.only:
-        _tell(f"memory of a lane over {options.small} and {options.large} documents")
-        results = evolve(
-            results,
-            small=measure_lane_memory(client, documents=options.small),
-            large=measure_lane_memory(client, documents=options.large),
-        )
+    for name, measure in _MEASUREMENTS.items():
+        if options.only.intersection(_PEERS if name == "peers" else (name,)):
+            _tell(f"{name} ...")
+            # Written as they come: what was found should not be lost with what comes after it.
+            results = evolve(results, **measure(client, options))
+            results = evolve(results, seconds=time.monotonic() - began, neighbours=neighbours.share())
+            report.write(results)
     return results
+
+
+def _peers(client: MongoClient[Any], options: Options) -> dict[str, Any]:
+    found = measure_throughput(
+        client, documents=options.documents, repetitions=options.repetitions, names=options.only, tell=_tell
+    )
+    return {"throughput": found}
+
+
+def _commands(client: MongoClient[Any], options: Options) -> dict[str, Any]:
+    orders = Orders(client, options.documents)
+    return {"commands": tuple(measure_commands(orders) for _ in range(options.repetitions))}
+
+
+def _latency(client: MongoClient[Any], options: Options) -> dict[str, Any]:
+    return {"latency": measure_latency(Orders(client, options.lasting), repetitions=options.repetitions)}
+
+
+def _recovery(client: MongoClient[Any], options: Options) -> dict[str, Any]:
+    orders = Orders(client, options.lasting)
+    found = tuple(measure_recovery(orders, lease_ttl=options.lease_ttl) for _ in range(options.repetitions))
+    return {"recoveries": found}
+
+
+def _planning(client: MongoClient[Any], options: Options) -> dict[str, Any]:
+    found = tuple(measure_planning(client, documents=options.large) for _ in range(options.repetitions))
+    return {"planning": found}
+
+
+def _memory(client: MongoClient[Any], options: Options) -> dict[str, Any]:
+    return {
+        "small": measure_lane_memory(client, documents=options.small),
+        "large": measure_lane_memory(client, documents=options.large),
+    }
+
+
+_MEASUREMENTS = {
+    "peers": _peers,
+    "commands": _commands,
+    "latency": _latency,
+    "recovery": _recovery,
+    "planning": _planning,
+    "memory": _memory,
+}
+_NAMES = (*_MEASUREMENTS, *_PEERS)
 
 
 def _options(arguments: Sequence[str]) -> Options:
@@ -113,9 +139,9 @@ def _options(arguments: Sequence[str]) -> Options:
     parser.add_argument(
         "--only",
         type=_names,
-        default=frozenset((*_PEERS, *_PARTS)),
+        default=frozenset(_NAMES),
         metavar="NAMES",
-        help=f"with commas: peers (for all of them), {', '.join(_PEERS + _PARTS)}",
+        help=f"some of these, with commas: {', '.join(_NAMES)}",
     )
     return Options(**vars(parser.parse_args(arguments)))
 
@@ -131,7 +157,7 @@ def _at_least(least: int) -> Any:
 
 def _names(text: str) -> frozenset[str]:
     names = {name for part in text.split(",") for name in (_PEERS if part == "peers" else (part,))}
-    if unknown := names - {*_PEERS, *_PARTS}:
+    if unknown := names - {*_NAMES}:
         raise argparse.ArgumentTypeError(f"there is no {', '.join(sorted(unknown))}")
     return frozenset(names)
 

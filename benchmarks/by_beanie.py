@@ -106,9 +106,9 @@ def beanie(orders: Orders) -> Iterator[Job]:
 @contextmanager
 def _long_transactions(orders: Orders) -> Iterator[None]:
     admin = orders.client.admin
-    usual = admin.command("getParameter", 1, **{_LIFETIME: 1})[_LIFETIME]
-    admin.command("setParameter", 1, **{_LIFETIME: 3600})
+    usual = admin.command({"getParameter": 1, _LIFETIME: 1})[_LIFETIME]
+    admin.command({"setParameter": 1, _LIFETIME: 3600})
     try:
         yield
     finally:
-        admin.command("setParameter", 1, **{_LIFETIME: usual})
+        admin.command({"setParameter": 1, _LIFETIME: usual})

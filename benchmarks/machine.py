@@ -15,11 +15,7 @@ from pymongo import MongoClient
 
 @frozen(kw_only=True)
 class Machine:
-    """One machine and what runs on it.
-
-    Args:
-        load: Processes that wanted to run in the minute before, on average: more than 0 means that we were not alone.
-    """
+    """One machine and what runs on it."""
 
     cpu: str
     cores: int
@@ -30,14 +26,13 @@ class Machine:
     mongodb: str
     migronaut: str
     beanie: str | None
-    load: float
 
 
 def describe_machine(client: MongoClient[Any]) -> Machine:
     """This machine, and the server behind a client."""
     return Machine(
         cpu=_cpu(),
-        cores=_cores(),
+        cores=cores(),
         memory_gib=round(memory_bytes() / 2**30, 1),
         system=_system(),
         python=platform.python_version(),
@@ -45,8 +40,12 @@ def describe_machine(client: MongoClient[Any]) -> Machine:
         mongodb=client.server_info()["version"],
         migronaut=version("migronaut"),
         beanie=_version("beanie"),
-        load=round(os.getloadavg()[0], 2),
     )
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def memory_bytes() -> int:
@@ -68,10 +67,6 @@ def peak_memory() -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _cpu() -> str:

@@ -62,11 +62,6 @@ class Orders:
         # Otherwise the first peer to run would pay for writing the seed back.
         self.client.admin.command("fsync")
 
-    def forget(self) -> None:
-        """Drop the orders and what they are copied from."""
-        self.client.drop_database(DB)
-        self._template.drop()
-
     def _make_template(self) -> None:
         self._template.drop()
         for chunk in _encoded(self.documents):

@@ -14,19 +14,14 @@ from benchmarks.throughput import PEERS, Peer
 RESULTS = Path(__file__).parent / "results"
 
 
-def write(results: Results) -> tuple[Path, ...]:
-    """Write all files; those of the run before are replaced.
-
-    Returns:
-        What was written.
-    """
+def write(results: Results) -> None:
+    """Write all files; those of the run before are replaced."""
     RESULTS.mkdir(exist_ok=True)
     texts = {"latest.json": json.dumps(results.as_json(), indent=2) + "\n", "latest.md": markdown(results)}
     if results.throughput.rates:
         texts["latest.svg"] = chart(results)
     for name, text in texts.items():
         (RESULTS / name).write_text(text, encoding="utf-8")
-    return tuple(RESULTS / name for name in texts)
 
 
 def chart(results: Results) -> str:
@@ -108,7 +103,7 @@ def _machine(results: Results) -> str:
     )
     return (
         f"Measured on {results.started[:10]}: {'; '.join(told)}. {_spaced(results.documents)} documents of about 500 "
-        f"bytes, {results.repetitions} repetitions, load {machine.load} before the start.{_shares(results)}"
+        f"bytes, {results.repetitions} repetitions.{_shares(results)}{_disturbed(results)}"
     )
 
 
@@ -116,6 +111,11 @@ def _shares(results: Results) -> str:
     """Who got fewer documents than the others."""
     told = [f"`{peer.name}` got {_spaced(results.documents * peer.share)}" for peer in _ran(results) if peer.share < 1]
     return f" {', '.join(told)} of them; its cost per document does not depend on their number." if told else ""
+
+
+def _disturbed(results: Results) -> str:
+    share = results.neighbours
+    return "" if share is None else f" Meanwhile other programs used {share:.0%} of the machine."
 
 
 def _spaced(number: float) -> str:

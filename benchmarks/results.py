@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
-from attrs import asdict, field, frozen
+from attrs import asdict, frozen
 
 from benchmarks.commands import Commands
 from benchmarks.latency import Latency
@@ -26,6 +26,7 @@ class Results:
         seconds: How long all of it took.
         small, large: One lane over few documents and over many.
         planning: Seconds, one figure a repetition, for ``large_documents``.
+        neighbours: The part of the machine that others used meanwhile, 0 to 1.
         lease_ttl: Seconds that the lease of the killed lane was worth.
     """
 
@@ -35,14 +36,15 @@ class Results:
     large_documents: int
     repetitions: int
     lease_ttl: float
-    throughput: Throughput
+    throughput: Throughput = Throughput(rates={})
     small: LaneMemory | None = None
     large: LaneMemory | None = None
     planning: tuple[float, ...] = ()
     commands: tuple[Commands, ...] = ()
     latency: Latency | None = None
     recoveries: tuple[Recovery, ...] = ()
-    seconds: float = field(default=0.0)
+    seconds: float = 0.0
+    neighbours: float | None = None
 
     @property
     def memory_growth_mb(self) -> float | None:
@@ -92,6 +94,7 @@ class Results:
                 {"seconds": round(each.seconds, 1), "until_completed": round(each.until_completed, 1)}
                 for each in self.recoveries
             ],
+            "used_by_others": self.neighbours,
             "machine": asdict(self.machine),
             "started": self.started,
             "seconds": round(self.seconds),
