@@ -74,7 +74,7 @@ def _others(results: Results) -> str:
     rows: list[tuple[str, str]] = []
     if results.small and results.large:
         few, many = (_spaced(each.documents) for each in (results.small, results.large))
-        grown = f"{results.memory_growth_mb} MB more (peak {results.large.peak / 1e6:.1f} MB)"
+        grown = f"{results.memory_growth_mb:+} MB (peak {results.large.peak / 1e6:.1f} MB)"
         rows.append((f"memory of a lane, {many} documents against {few}", grown))
     if results.planning:
         rows.append((f"planning {_spaced(results.large_documents)} documents for 4 lanes", f"{results.plan_seconds} s"))
