@@ -25,7 +25,7 @@ def stopping(say: Callable[[str], None]) -> Iterator[StopEvent]:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         stop.set(signal.Signals(number).name)
-        # In a thread: the signal may have come in the middle of a write to the same stream, which cannot be entered twice.
+        # In a thread: the signal may have come in the middle of a write to that stream, which cannot be entered twice.
         threading.Thread(target=say, args=(_STOPPING,), daemon=True).start()
 
     for number in before:
