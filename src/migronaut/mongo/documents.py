@@ -60,6 +60,8 @@ class MongoDocuments:
         self._pipelines = PipelineUpdates(self._db, spec.collection)
         self._collection = self._db[spec.collection]
         self._write_concern = WriteConcern(**spec.write_concern)
+        # The checkpoint that follows waits for a majority, and so for all that was written before it.
+        self._before_checkpoint = {"w": 1} if spec.write_concern == {"w": "majority"} else spec.write_concern
         self._hint: list[tuple[str, int]] | None = None
 
     def transactions(self) -> bool:
@@ -250,7 +252,7 @@ class MongoDocuments:
         hint = self._index() if only is None else _BY_ID
         query = all_of(match, chosen, _excluding(without))
         with translating():
-            changed = self._pipelines.rewrite(query, stages, hint=hint, write_concern=self._spec.write_concern)
+            changed = self._pipelines.rewrite(query, stages, hint=hint, write_concern=self._before_checkpoint)
         self.interrupt("documents.rewrite.rewritten")
         return changed
 
