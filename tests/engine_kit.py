@@ -17,7 +17,7 @@ from migronaut.core.lane import SliceResult
 from migronaut.core.ports import Claim, Owner, Pass
 from migronaut.core.state import BackgroundState, Counters, Direction, Partition, Spec, Status
 from migronaut.engine import Engine, Ports, Source
-from migronaut.engine.ahead import ThreadReadAhead
+from migronaut.engine.ahead import ThreadWriteBehind
 from migronaut.engine.drive import drive
 from migronaut.engine.registering import register
 from migronaut.engine.states import Request
@@ -44,9 +44,9 @@ def old(id_: Any, **more: Any) -> Document:
     return {"_id": id_, "address": f"street of {id_}", "hits": 0, "schema_version": 1} | more
 
 
-def seeded(db: Database[Any], count: int = COUNT) -> None:
+def seeded(db: Database[Any], count: int = COUNT, **more: Any) -> None:
     """Documents in the old shape, with the ids 0, 1, 2, ..."""
-    db.orders.insert_many([old(number) for number in range(count)])
+    db.orders.insert_many([old(number, **more) for number in range(count)])
 
 
 def to_shipping(doc: Document) -> Document:
@@ -164,7 +164,7 @@ class Rig:
                 catalog=self.catalog,
                 clock=SystemClock(),
                 heartbeat=ThreadHeartbeat(),
-                read_ahead=ThreadReadAhead(),
+                write_behind=ThreadWriteBehind(),
                 lease_ttl=self.lease_ttl,
                 lock_ttl=self.lease_ttl,
             )

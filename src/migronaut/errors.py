@@ -97,6 +97,14 @@ class LeaseLostError(MigronautError):
     exit_code = 10
 
 
+def lease_lost() -> LeaseLostError:
+    """The error of a lane whose lease was taken away."""
+    return LeaseLostError(
+        "The lease of this partition was taken away; nothing was written. Another lane goes on from the last "
+        "checkpoint."
+    )
+
+
 class RunAbortedError(MigronautError):
     """A run was stopped on request before it was through."""
 

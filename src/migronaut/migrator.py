@@ -20,7 +20,7 @@ from migronaut.background import BackgroundMigrations
 from migronaut.config import Config, read_environment, resolve
 from migronaut.core.ports import Owner, Stop
 from migronaut.engine import Engine, Ports
-from migronaut.engine.ahead import ThreadReadAhead
+from migronaut.engine.ahead import ThreadWriteBehind
 from migronaut.engine.speaking import speaking
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent, SystemClock, ThreadHeartbeat
@@ -117,7 +117,7 @@ class Migrator:
             catalog=self.catalog,
             clock=SystemClock(),
             heartbeat=ThreadHeartbeat(),
-            read_ahead=ThreadReadAhead(),
+            write_behind=ThreadWriteBehind(),
             lease_ttl=config.lease_ttl,
             lock_ttl=config.lock_ttl,
         )

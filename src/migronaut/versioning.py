@@ -144,11 +144,12 @@ def same_bson(a: object, b: object) -> bool:
 def _same_plain(a: Any, b: Any) -> bool:
     """True for containers of plain values that are the same in type, order and bits; False says nothing.
 
-    Marshalling tells what BSON tells apart (1, 1.0 and True; the order of keys), in a third of the time of two
-    encodings. It refuses subclasses and all other classes; their containers are encoded.
+    Marshalling tells what BSON tells apart and Python does not (1, 1.0 and True; the order of keys), in a third of the
+    time of two encodings; Python tells the subtypes of ``Binary``, which marshal takes for bytes. Other classes
+    and subclasses it refuses: what contains them is encoded.
     """
     try:
-        return marshal.dumps(a, _PLAIN) == marshal.dumps(b, _PLAIN)
+        return a == b and marshal.dumps(a, _PLAIN) == marshal.dumps(b, _PLAIN)
     except ValueError:
         return False
 
@@ -280,18 +281,38 @@ def encode_statement(where: Mapping[str, Any], update: Mapping[str, Any]) -> byt
 
 
 def closing_stages(spec: Spec, direction: Direction) -> list[dict[str, Any]]:
-    """What follows the stages of a user's pipeline: the version of the new shape, and a revision counted up."""
-    stages: list[dict[str, Any]] = []
+    """What follows the stages of a user's pipeline: the version of the new shape, and a revision counted up.
+
+    A document whose version or revision is not what ``read_version`` takes makes the server refuse it.
+    """
     ours: dict[str, Any] = {}
     if spec.versioned:
         target = spec.to_version if direction is Direction.FORWARD else spec.from_version
-        if target:
-            ours[spec.version_field] = target
-        else:
-            stages.append({"$unset": [spec.version_field]})
+        path = f"${spec.version_field}"
+        # The filter saw to the value; a list that holds it, or a decimal, matched as well.
+        ours[spec.version_field] = _only_if({"$in": [{"$type": path}, _WHOLE_OR_NOTHING]}, target or "$$REMOVE", path)
     if spec.revision_field is not None:
-        ours[spec.revision_field] = {"$add": [{"$ifNull": [f"${spec.revision_field}", 0]}, 1]}
-    return [*stages, {"$set": ours}] if ours else stages
+        path = f"${spec.revision_field}"
+        counted = {"$add": [{"$ifNull": [path, 0]}, 1]}
+        ours[spec.revision_field] = _only_if(_is_count(path), counted, path)
+    return [{"$set": ours}] if ours else []
+
+
+_WHOLE_OR_NOTHING = ["missing", "null", "int", "long", "double"]
+
+
+def _is_count(path: str) -> dict[str, Any]:
+    """``read_version`` as an expression."""
+    kind = {"$type": path}
+    whole = {"$and": [{"$in": [kind, ["int", "long"]]}, {"$gte": [path, 0]}, {"$lt": [path, Int64(_LAST)]}]}
+    double = [{"$eq": [kind, "double"]}, {"$gte": [path, 0]}, {"$lt": [path, float(_EXACT_DOUBLE)]}]
+    integral = {"$and": [*double, {"$eq": [path, {"$trunc": path}]}]}
+    return {"$or": [{"$in": [kind, ["missing", "null"]]}, whole, integral]}
+
+
+def _only_if(condition: dict[str, Any], value: Any, path: str) -> dict[str, Any]:
+    """An expression that fails where the condition does not hold: the name of a type is no number."""
+    return {"$cond": [condition, value, {"$toInt": {"$type": path}}]}
 
 
 def _changed(original: Mapping[str, Any], result: Mapping[str, Any], own: frozenset[str | None]) -> dict[str, Any]:

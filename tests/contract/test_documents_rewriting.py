@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import bson
 import pytest
@@ -107,23 +109,43 @@ def test_whether_a_result_would_match_is_told_without_writing(
     ten: World, stages: list[dict[str, Any]], matches: bool
 ) -> None:
     before = ten.documents.fetch([3])
-    assert ten.documents.would_match(3, OLD, stages) is matches
-    assert ten.documents.would_match(99, OLD, stages) is False
+    assert ids(ten.documents.still_matching(OLD, stages, [4, 3, 99])) == ([3, 4] if matches else [])
     assert ten.documents.fetch([3]) == before
 
 
 def test_a_document_that_the_stages_fail_on_does_not_count_as_matching(ten: World) -> None:
     ten.application.update(3, {"$set": {"n": "text"}})
-    assert ten.documents.would_match(3, OLD, STAGES) is False
+    assert ten.documents.still_matching(OLD, STAGES, [3]) == ()
 
 
 def test_a_field_that_is_built_from_another_counts_as_there(ten: World) -> None:
     """MongoDB 6.0 moves a $match before a $set that decides about it."""
     missing = {"shipping": {"$exists": False}}
-    assert ten.documents.would_match(3, missing, [{"$set": {"shipping": {"address": "$n"}}}]) is False
-    assert ten.documents.would_match(3, missing, [{"$set": {"another": {"address": "$n"}}}]) is True
+    assert ten.documents.still_matching(missing, [{"$set": {"shipping": {"address": "$n"}}}], [3, 4]) == ()
+    assert len(ten.documents.still_matching(missing, [{"$set": {"another": {"address": "$n"}}}], [3, 4])) == 2
 
 
 def test_stages_that_can_be_run_are_not_refused(ten: World) -> None:
     assert ten.documents.refusal_of(STAGES) is None
     assert ten.documents.fetch([3], match=ANYTHING) != ()
+
+
+def test_uuids_are_ids_filters_and_values_as_anything_else(world: World) -> None:
+    first, second = UUID(int=1), UUID(int=2)
+    world.application.insert({"_id": first, "v": 1, "of": second}, {"_id": second, "v": 1, "of": first})
+    match = {"$and": [OLD, {"of": second}]}
+    stages = [{"$set": {"v": 2, "by": second}}]
+    scope = Scope(bracket="binData")
+    assert world.documents.refusal_of(stages) is None
+    assert world.documents.still_matching(match, stages, [first, second]) == ()
+    assert world.documents.rewrite(match, stages, scope, only=[first, second]) == 1
+    assert without_id(world, first) == {"v": 2, "of": second, "by": second}
+
+
+def test_nan_is_below_every_bound(world: World) -> None:
+    world.application.insert({"_id": math.nan, "v": 1, "n": 1}, {"_id": 1, "v": 1, "n": 1}, {"_id": 5, "v": 1, "n": 1})
+    scope = Scope(bracket="number", upper=3, bounded_above=True)
+    read = world.documents.read_ids(OLD, scope, after=None, limit=10)
+    assert len(read.documents) == 2
+    assert world.documents.rewrite(OLD, STAGES, scope) == 2
+    assert without_id(world, 5) == {"v": 1, "n": 1}

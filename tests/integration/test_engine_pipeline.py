@@ -4,27 +4,44 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
+from bson.decimal128 import Decimal128
 from bson.int64 import Int64
+from pymongo.collection import Collection
 from pymongo.database import Database
 
-from engine_kit import LANES, NAME, TO_SHIPPING, Document, Rig, assert_migrated_once, at, old, orders, piped
+from engine_kit import (
+    LANES,
+    NAME,
+    STATES,
+    TO_SHIPPING,
+    Document,
+    Rig,
+    assert_migrated_once,
+    at,
+    old,
+    orders,
+    piped,
+    seeded,
+    to_shipping,
+)
 from engine_lane import LEASE_TTL, start
 from migronaut import Background
+from migronaut.core.lane import Outcome
 from migronaut.core.state import Direction, Partitioning, Status
 from migronaut.engine import controls
 from migronaut.engine.registering import register
 from migronaut.engine.states import Request
+from migronaut.engine.stopping import StopEvent
 from migronaut.errors import InvalidMigrationError
+from migronaut.versioning import CODEC
 
 COUNT = 500
 OFFENDERS = {3, 250, 251}
-
-
-def seeded(db: Database[Any], count: int = COUNT, **more: Any) -> None:
-    db.orders.insert_many([old(number, **more) for number in range(count)])
 
 
 def offending(db: Database[Any], count: int) -> None:
@@ -39,7 +56,7 @@ ADDING = [*TO_SHIPPING, {"$set": {"hits": {"$add": ["$hits", 0]}}}]
 @pytest.mark.parametrize("indexed", [False, True])
 @pytest.mark.parametrize("max_parallel", [1, 4])
 def test_every_document_is_rewritten_once_and_counted(db: Database[Any], indexed: bool, max_parallel: int) -> None:
-    seeded(db, rev=5)
+    seeded(db, COUNT, rev=5)
     if indexed:
         db.orders.create_index([("schema_version", 1), ("_id", 1)])
     rig = Rig(db=db)
@@ -58,20 +75,26 @@ def test_every_document_is_rewritten_once_and_counted(db: Database[Any], indexed
 
 
 def test_on_a_standalone_server_no_guard_is_needed(standalone_db: Database[Any]) -> None:
-    seeded(standalone_db)
+    seeded(standalone_db, COUNT)
     rig = Rig(db=standalone_db)
     rig.register(piped())
     assert rig.run() is Status.COMPLETED
     assert_migrated_once(rig.documents())
 
 
-def test_ids_of_all_types_are_rewritten(db: Database[Any]) -> None:
-    ids: list[Any] = ["a", 1, 2.5, None, True, {"a": 1}, {"b": {"c": 2}}, Int64(7), float("nan"), b"x"]
-    db.orders.insert_many([old(id_) for id_ in ids])
+def orders_in(db: Database[Any]) -> Collection[Any]:
+    return db.orders.with_options(CODEC)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+def test_ids_of_all_types_are_rewritten(db: Database[Any], batch_size: int) -> None:
+    ids: list[Any] = ["a", 1, 2.5, None, True, {"a": 1}, {"b": {"c": 2}}, Int64(7), float("nan"), b"x", UUID(int=3)]
+    orders_in(db).insert_many([old(id_) for id_ in ids])
     rig = Rig(db=db)
-    rig.register(piped(batch_size=1))
+    rig.register(piped(batch_size=batch_size))
     assert rig.run() is Status.COMPLETED
     assert db.orders.count_documents({"migrations": 1, "schema_version": 2}) == len(ids)
+    assert (rig.status().pass_number, rig.totals.skipped) == (1, 0)
 
 
 def test_a_missing_version_counts_as_0_and_the_way_back_removes_it(db: Database[Any]) -> None:
@@ -102,7 +125,7 @@ def test_by_predicate_it_runs_until_nothing_matches(db: Database[Any]) -> None:
 
 
 def test_a_pipeline_whose_result_matches_as_before_changes_nothing(db: Database[Any]) -> None:
-    seeded(db)
+    seeded(db, COUNT)
     before = rig_documents(db)
     rig = Rig(db=db)
     stages = [{"$set": {"other": 1}}]
@@ -110,6 +133,143 @@ def test_a_pipeline_whose_result_matches_as_before_changes_nothing(db: Database[
     assert rig.run() is Status.FAILED
     assert [error.kind for error in rig.status().errors] == ["still-matches"]
     assert rig_documents(db) == before
+
+
+def test_documents_that_match_as_before_are_named_before_anything_is_written(db: Database[Any]) -> None:
+    db.orders.insert_many([{"_id": number, "a": 1, "n": 0} for number in range(20)])
+    rig = Rig(db=db)
+    only_even = {"$cond": [{"$eq": [{"$mod": ["$_id", 5]}, 0]}, "$a", "$$REMOVE"]}
+    rig.register(
+        Background(
+            collection="orders",
+            filter={"a": {"$exists": True}},
+            pipeline=[{"$set": {"a": only_even, "n": {"$add": ["$n", 1]}}}],
+            max_document_errors=5,
+        )
+    )
+    assert rig.run() is Status.COMPLETED
+    assert sorted(rig.state.bad_ids) == [0, 5, 10, 15]
+    assert {error.kind for error in rig.status().errors} == {"still-matches"}
+    assert [doc["n"] for doc in db.orders.find().sort("_id")] == [int(number % 5 != 0) for number in range(20)]
+    assert (rig.totals.migrated, rig.totals.failed, rig.status().pass_number) == (16, 4, 1)
+
+
+COUNTS: list[tuple[Any, Any]] = [
+    (None, 1),
+    (0, 1),
+    (41, 42),
+    (2.0, 3.0),
+    (Int64(2**40), 2**40 + 1),
+    (-5, None),
+    (0.5, None),
+    (2.0**60, None),
+    (Int64(2**63 - 1), None),
+    ("text", None),
+    (True, None),
+    (datetime(2026, 1, 1), None),
+    (Decimal128("3"), None),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), COUNTS)
+@pytest.mark.parametrize("stages", [TO_SHIPPING, [{"$replaceWith": {"shipping": {}, "migrations": 1, "rev": "$rev"}}]])
+def test_revisions_are_counted_as_a_function_would(
+    db: Database[Any], stages: list[Document], before: Any, after: Any
+) -> None:
+    db.orders.insert_one(old(1, rev=before))
+    outcome = []
+    for way in ({"migrate": to_shipping, "pipeline": None, "batch_size": 1}, {"pipeline": stages}):
+        rig = Rig(db=db)
+        rig.register(piped(revision_field="rev", max_document_errors=1, **way), text=str(way))
+        rig.run()
+        outcome.append((rig.documents()[1]["rev"], rig.state.bad_ids))
+        db.drop_collection("orders")
+        for name in (LANES, STATES):
+            db.drop_collection(name)
+        db.orders.insert_one(old(1, rev=before))
+    by_function, by_pipeline = outcome
+    assert by_pipeline == by_function == ((before, (1,)) if after is None else (after, ()))
+
+
+@pytest.mark.parametrize("version", [[1, 9], Decimal128("1")])
+def test_a_version_that_is_no_number_is_a_document_error(db: Database[Any], version: Any) -> None:
+    db.orders.insert_one(old(1, schema_version=version))
+    rig = Rig(db=db)
+    rig.register(piped(max_document_errors=1))
+    assert rig.run() is Status.COMPLETED
+    assert rig.state.bad_ids == (1,)
+    assert rig.documents()[1] == old(1, schema_version=version)
+
+
+def test_a_new_root_does_not_bring_a_revision_of_its_own(db: Database[Any]) -> None:
+    db.orders.insert_one({"_id": 1, "schema_version": 1, "sub": {"rev": 99, "schema_version": 7, "a": 1}})
+    rig = Rig(db=db)
+    rig.register(piped(pipeline=[{"$replaceWith": "$sub"}], revision_field="rev"))
+    assert rig.run() is Status.COMPLETED
+    assert rig.documents()[1] == {"_id": 1, "schema_version": 2, "rev": 1, "a": 1}
+
+
+def test_a_lane_whose_lease_is_gone_begins_no_update(db: Database[Any]) -> None:
+    """It stands behind its reading; meanwhile another lane ends the migration, and a revert ends too."""
+    seeded(db, 20)
+    rig = Rig(db=db)
+    back = [{"$set": {"address": "$shipping.address"}}, {"$unset": ["shipping", "migrations"]}]
+    rig.register(piped(revert_pipeline=back))
+    rig.coordinate()
+
+    def others() -> None:
+        rig.ports.store.drop_leases(NAME)
+        assert rig.run() is Status.COMPLETED
+        register(rig.ports, NAME, direction=Direction.REVERT, registration="back", request=Request())
+        assert rig.run() is Status.COMPLETED
+
+    rig.interrupt = at("documents.read", others)
+    assert rig.slice().outcome is Outcome.LOST
+    assert db.orders.count_documents({"schema_version": 1, "address": {"$exists": True}}) == 20
+
+
+def test_a_stop_ends_the_search_for_offenders(db: Database[Any]) -> None:
+    seeded(db, 64)
+    db.orders.update_many({}, {"$set": {"hits": "text"}})
+    rig = Rig(db=db)
+    rig.register(piped(pipeline=ADDING, max_document_errors=64))
+    stop = StopEvent()
+    rig.interrupt = at("store.checkpointed", lambda: stop.set("shutdown"), arrival=3)
+    assert rig.run(stop=stop) is None
+    assert 0 < rig.totals.failed < 64
+    rig.interrupt = lambda point: None
+    assert rig.run() is Status.COMPLETED
+    assert rig.status().left_out == 64
+
+
+def test_many_long_ids_are_halved_in_pieces_that_fit(db: Database[Any]) -> None:
+    long = "x" * 1000
+    db.orders.insert_many([old(f"{number:06d}{long}") for number in range(20_000)])
+    offender = f"{12_345:06d}{long}"
+    db.orders.update_one({"_id": offender}, {"$set": {"hits": "text"}})
+    rig = Rig(db=db)
+    rig.register(piped(pipeline=ADDING, max_document_errors=1, batch_size=100_000))
+    assert rig.run() is Status.COMPLETED
+    assert rig.state.bad_ids == (offender,)
+    assert rig.totals.migrated == 19_999
+
+
+@pytest.mark.parametrize("setting", ["pipeline", "revert_pipeline"])
+def test_both_ways_are_read_by_the_server_when_registering(db: Database[Any], setting: str) -> None:
+    rig = Rig(db=db)
+    with pytest.raises(InvalidMigrationError, match=f"does not accept the {setting}"):
+        rig.register(piped(**{"revert_pipeline": TO_SHIPPING, setting: [{"$set": {"a": {"$nosuch": 1}}}]}))
+
+
+@pytest.mark.parametrize("kind", ["view", "timeseries"])
+def test_what_is_no_collection_is_refused_when_registering(db: Database[Any], kind: str) -> None:
+    if kind == "view":
+        db.create_collection("orders", viewOn="others", pipeline=[])
+    else:
+        db.create_collection("orders", timeseries={"timeField": "at"})
+    rig = Rig(db=db)
+    with pytest.raises(InvalidMigrationError, match=f"orders is a {kind}"):
+        rig.register(piped())
 
 
 def rig_documents(db: Database[Any]) -> list[Document]:

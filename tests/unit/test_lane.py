@@ -90,12 +90,6 @@ def test_an_unfinished_slice_goes_on_but_not_at_once_on_a_stopping_worker(
     assert _after(outcome, failures=3, stopping=stopping) == Again(delay=delay, failures=0, result=str(outcome))
 
 
-@pytest.mark.parametrize(("stopping", "pause", "delay"), [(False, 0.1, 0.1), (True, 0.1, 2.0), (True, 900.0, 900.0)])
-def test_a_lane_that_yields_before_its_pause_comes_back_after_it(stopping: bool, pause: float, delay: float) -> None:
-    again = _after(Outcome.YIELDED, stopping=stopping, retry_after=pause)
-    assert again == Again(delay=delay, failures=0, result="yielded")
-
-
 @pytest.mark.parametrize("outcome", COMES_BACK)
 @pytest.mark.parametrize(("retry_after", "delay"), [(30.0, 30.0), (1e9, 300.0)])
 def test_a_lane_without_work_for_now_comes_back_and_keeps_its_failures(

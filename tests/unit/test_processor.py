@@ -40,7 +40,7 @@ from migronaut.queueing import (
 )
 from migronaut.queueing.memory import JobStatus
 from migronaut.testing import FakeClock, MemoryDocuments, MemoryLocks, MemoryServer, MemoryStore, MemoryTickets
-from migronaut.testing.harness import EagerReadAhead
+from migronaut.testing.harness import LateWriteBehind
 
 NAME = "20261004_orders.py"
 OWNER = Owner(name="w1", host="h", pid=1)
@@ -117,7 +117,7 @@ class World:
             catalog=NoFiles(),
             clock=self.clock,
             heartbeat=self.heartbeat,
-            read_ahead=EagerReadAhead(),
+            write_behind=LateWriteBehind(),
         )
         self.engine = ScriptedEngine(ports)
         self.queue = MemoryQueue(self.clock)

@@ -123,8 +123,10 @@ def test_values_that_are_stored_alike_are_equal(a: Any, b: Any) -> None:
     ],
 )
 def test_values_that_are_stored_differently_are_not_equal(a: Any, b: Any) -> None:
-    assert not same_bson(a, b)
-    assert not same_bson(b, a)
+    for first, second in ((a, b), (b, a)):
+        assert not same_bson(first, second)
+        assert not same_bson({"a": [first]}, {"a": [second]})
+        assert not same_bson([0, {"a": first}], [0, {"a": second}])
 
 
 def test_a_value_that_is_no_bson_is_refused_without_being_quoted() -> None:

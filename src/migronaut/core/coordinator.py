@@ -26,8 +26,12 @@ class FileFact(StrEnum):
     UNUSABLE = "unusable"
 
 
-def file_notice(fact: FileFact, name: str) -> str | None:
-    """Why no work goes on with a file as it is on disk, and what to do; None when it does."""
+def file_notice(fact: FileFact, name: str, problem: str | None = None) -> str | None:
+    """Why no work goes on with a file as it is on disk, and what to do; None when it does.
+
+    Args:
+        problem: What makes a file unusable.
+    """
     match fact:
         case FileFact.OK:
             return None
@@ -39,10 +43,7 @@ def file_notice(fact: FileFact, name: str) -> str | None:
         case FileFact.MISSING:
             return "the file is not on this machine; bring the registered one here, or work it where it is"
         case FileFact.UNUSABLE:
-            return (
-                "the file cannot be used on this machine (a library that it imports is missing, or it was changed); "
-                "`migronaut up` says what is wrong with it"
-            )
+            return f"the file cannot be used on this machine: {problem or 'it cannot be loaded'}"
 
 
 @frozen(kw_only=True)
@@ -59,6 +60,7 @@ class Facts:
     """All that the decision rests on.
 
     Args:
+        file_problem: What makes the file unusable.
         match: Hash of what the migration matches; another one than the plan's invalidates the plan.
         unmet: Required migrations that are not through.
         problem: Why this server can never do the migration, e.g. it has lost its transactions.
@@ -67,6 +69,7 @@ class Facts:
 
     state: BackgroundState | None
     file: FileFact
+    file_problem: str | None = None
     match: str
     tally: Tally = Tally()
     live_leases: int = 0
@@ -150,7 +153,7 @@ def next_step(facts: Facts) -> Step:
         return Done(state.status)
     if state.status is Status.BLOCKED:
         return Wait(reason=f"waits for {', '.join(facts.unmet)}") if facts.unmet else Unblock()
-    notice = file_notice(facts.file, state.name)
+    notice = file_notice(facts.file, state.name, facts.file_problem)
     if notice is not None:
         return Wait(reason=notice, for_operator=True)
     if facts.problem is not None:

@@ -123,8 +123,7 @@ def after_slice(result: SliceResult, *, failures: int, stopping: bool) -> End | 
     """
     match result.outcome:
         case Outcome.YIELDED | Outcome.STOPPED | Outcome.LOST:
-            delay = max(result.retry_after, STOPPING_DELAY if stopping else 0.0)
-            return Again(delay=delay, failures=0, result=result.outcome)
+            return Again(delay=STOPPING_DELAY if stopping else 0.0, failures=0, result=result.outcome)
         case Outcome.BUSY | Outcome.WAITING:
             return Again(delay=min(MAX_DELAY, result.retry_after), failures=failures, result=result.outcome)
         case Outcome.RAISED if failures < MAX_LANE_RETRIES:

@@ -1,19 +1,20 @@
-"""Reading ahead: while a batch is written, the next one is read and transformed.
+"""Reading ahead: while a batch is written, the lane reads and transforms the next one.
 
-A lane never has more than one batch read ahead, and drops it when it ends. It may be stale when its turn
-comes; the guard finds that out, as for any batch.
+A lane never has more than one batch ready, and drops it when it ends. It may be stale when its turn
+comes; the guard finds that out, as for any batch. The lane itself reads and transforms, and another
+thread writes: a user's functions are called in one thread only, and never twice at a time.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import bson
-from attrs import define, field
+from attrs import define, field, frozen
 
 from migronaut.core.ports import Begin
 from migronaut.core.state import Cursor
@@ -22,58 +23,68 @@ from migronaut.versioning import CODEC
 T = TypeVar("T")
 
 
+@frozen
+class _Ready:
+    """What comes after a cursor, or what was raised on the way to it."""
+
+    after: bytes
+    batch: Any
+    error: Exception | None = None
+
+
 class Ahead:
-    """At most one batch of a partition, made ready before its turn.
+    """At most one batch of a partition, made ready while the one before it is written.
 
     Args:
-        begin: Starts its reading.
+        begin: Starts the writing.
         wanted: Whether there will be a next batch, as far as one can tell.
     """
 
     def __init__(self, begin: Begin, wanted: Callable[[], bool]) -> None:
         self._begin = begin
         self._wanted = wanted
-        self._after: bytes | None = None
-        self._result: Callable[[], Any] | None = None
+        self._ready: _Ready | None = None
 
-    def start(self, after: Cursor, work: Callable[[], object]) -> None:
-        """Begin with what comes after a cursor; what was begun before is dropped."""
-        if self._wanted():
-            self._after, self._result = _key(after), self._begin(work)
+    def take(self, after: Cursor | None, make: Callable[[], T]) -> T:
+        """The batch after a cursor: the one that is ready, or a new one."""
+        ready, self._ready = self._ready, None
+        if ready is None or after is None or ready.after != _key(after):
+            return make()
+        if ready.error is not None:
+            raise ready.error
+        batch: T = ready.batch
+        return batch
 
-    def take(self, after: Cursor | None, work: Callable[[], T]) -> T:
-        """What comes after a cursor: as it was read ahead, or read now."""
-        result, self._result = self._result, None
-        if result is None or after is None or self._after != _key(after):
-            return work()
-        found: T = result()
-        return found
-
-    def wait(self) -> None:
-        """Let what was begun come to its end, so that a user's function is not called twice at a time."""
-        if self._result is not None:
-            with suppress(Exception):  # it is raised when its turn comes
-                self._result()
+    def meanwhile(self, write: Callable[[], T], following: Cursor | None, make: Callable[[], object]) -> T:
+        """Write, and make the batch after ``following`` ready at the same time; None when none follows."""
+        if following is None or not self._wanted():
+            return write()
+        written = self._begin(write)
+        try:
+            self._ready = _Ready(_key(following), make())
+        except Exception as error:
+            # It has its turn after what is being written now.
+            self._ready = _Ready(_key(following), None, error)
+        return written()
 
 
 def _key(cursor: Cursor) -> bytes:
     return bson.encode({"_id": cursor.last_id}, codec_options=CODEC)
 
 
-class ThreadReadAhead:
-    """A thread beside the lane, from the first thing that is read ahead to the end of the slice."""
+class ThreadWriteBehind:
+    """A thread beside the lane, from its first write behind to the end of its partition."""
 
     @contextmanager
     def open(self) -> Iterator[Begin]:
         """Begin work in the thread."""
-        tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        tasks: SimpleQueue[_Task | None] = SimpleQueue()
         thread: threading.Thread | None = None
 
         def begin(work: Callable[[], T]) -> Callable[[], T]:
             nonlocal thread
             if thread is None:
-                # A daemon: what a user's function does in it must not keep the process from ending.
-                thread = threading.Thread(target=_work, args=(tasks,), name="migronaut-read-ahead", daemon=True)
+                thread = threading.Thread(target=_work, args=(tasks,), name="migronaut-writer", daemon=True)
                 thread.start()
             task = _Task(work)
             tasks.put(task)
@@ -81,12 +92,10 @@ class ThreadReadAhead:
 
         try:
             yield begin
-        except BaseException:
+        finally:
             tasks.put(None)
-            raise
-        tasks.put(None)
-        if thread is not None:
-            thread.join()
+            if thread is not None:
+                thread.join()
 
 
 @define
@@ -99,6 +108,7 @@ class _Task:
     _error: BaseException | None = None
 
     def run(self) -> None:
+        """Make the call."""
         try:
             self._value = self.call()
         except BaseException as error:
@@ -106,12 +116,13 @@ class _Task:
         self._done.set()
 
     def result(self) -> Any:
+        """Wait for the call; return or raise what it did."""
         self._done.wait()
         if self._error is not None:
             raise self._error
         return self._value
 
 
-def _work(tasks: queue.SimpleQueue[_Task | None]) -> None:
+def _work(tasks: SimpleQueue[_Task | None]) -> None:
     while (task := tasks.get()) is not None:
         task.run()

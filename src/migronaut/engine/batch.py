@@ -30,7 +30,7 @@ from migronaut.core.ports import (
 from migronaut.core.state import Counters, Cursor, Partition
 from migronaut.engine.ahead import Ahead
 from migronaut.engine.guards import Fates, GuardStrategy, strategy_of
-from migronaut.engine.items import REFUSED, Bad, Conflicted, Item, checkpoint_of, prepare, writes_of
+from migronaut.engine.items import Bad, Conflicted, Item, checkpoint_of, prepare, refusal_text, writes_of
 from migronaut.engine.work import Work
 from migronaut.spec import Context
 
@@ -98,10 +98,12 @@ class Lane:
             UnavailableError: No primary; the batch may be run again.
         """
         ready = self.ahead.take(after, lambda: self.prepare(partition, after))
-        if ready.items and not ready.end:
-            following = Cursor(last_id=ready.items[-1].id)
-            self.ahead.start(following, lambda: self.prepare(partition, following))
-        return _Run(self, partition, after, end=ready.end, check_left=check_left).finish(ready.items)
+        following = Cursor(last_id=ready.items[-1].id) if ready.items and not ready.end else None
+        batch = _Run(self, partition, after, end=ready.end, check_left=check_left)
+        self.ahead.meanwhile(
+            lambda: batch.commit_all(ready.items), following, lambda: self.prepare(partition, following)
+        )
+        return batch.finish()
 
 
 @frozen(kw_only=True)
@@ -138,13 +140,13 @@ class _Run:
         self.over_budget = False
         self.done = False
 
-    def finish(self, items: Sequence[Item]) -> BatchResult:
-        """Transform and write the documents that were read, then again those that changed meanwhile."""
-        self._commit_all(items)
+    def finish(self) -> BatchResult:
+        """Transform and write again what changed while it was written."""
         self._go_round_again()
         return BatchResult(cursor=self.cursor, done=self.done, counters=self.counters)
 
-    def _commit_all(self, items: Sequence[Item]) -> None:
+    def commit_all(self, items: Sequence[Item]) -> None:
+        """Write what was transformed; no function of the user's is called here, whatever thread it is."""
         if items or self.end:
             self.chunks.append(_Chunk(items=items))
         while self.chunks and not self.over_budget:
@@ -154,7 +156,7 @@ class _Run:
             except WriteRefusedError as refusal:
                 self._refused(chunk, refusal)
             except WriteTooLargeError:
-                self._halve_or(chunk, Bad, "too-large", "The result is too large to write, even alone.")
+                self._halve_or(chunk, Bad, "too-large", refusal_text("too-large"))
             except WriteTooSlowError:
                 # The server is slow, not the document bad: alone it is left to the next pass.
                 self._halve_or(chunk, Conflicted)
@@ -189,7 +191,7 @@ class _Run:
     def _checkpoint(self, chunk: _Chunk, writes: Sequence[Write], fates: Fates) -> Checkpoint:
         first = not self.round
         bad = [item for item in chunk.items if isinstance(item, Bad)]
-        bad += [Bad(writes[index].id, kind, REFUSED) for index, kind in fates.refused.items()]
+        bad += [Bad(writes[index].id, kind, refusal_text(kind)) for index, kind in fates.refused.items()]
         missed = len(fates.left_out) + len(fates.skipped) + len(fates.refused)
         named = checkpoint_of(bad, self.lane.store)
         counters = Counters(
@@ -216,11 +218,11 @@ class _Run:
 
     def _refused(self, chunk: _Chunk, refusal: WriteRefusedError) -> None:
         if refusal.index is None:
-            self._halve_or(chunk, Bad, "refused", REFUSED)
+            self._halve_or(chunk, Bad, "refused", refusal_text("refused"))
             return
         item = writes_of(chunk.items)[refusal.index]
         kind = f"refused-{refusal.code}" if refusal.kind == "refused" else refusal.kind
-        self.chunks.appendleft(chunk.replacing(item, Bad(item.id, kind, REFUSED)))
+        self.chunks.appendleft(chunk.replacing(item, Bad(item.id, kind, refusal_text(kind))))
 
     def _conflicted(self, chunk: _Chunk) -> None:
         """Somebody wrote one of the documents during the transaction: wait a little, then try again."""
@@ -253,8 +255,7 @@ class _Run:
             raws = self.lane.documents.fetch(ids, match=work.match)
             settled += Counters(skipped=len(ids) - len(raws))
             if raws:
-                self.lane.ahead.wait()
-                self._commit_all(prepare(raws, work, self.lane.context))
+                self.commit_all(prepare(raws, work, self.lane.context))
         settled += Counters(conflicts=len(self.left_out))
         ending = self.end and not self.done and not self.over_budget
         if ending or settled != Counters():

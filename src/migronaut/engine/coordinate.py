@@ -83,9 +83,11 @@ def gather(ports: Ports, name: str) -> Facts:
         leased=sum(each.seq in held for each in unclosed),
         failed=sum(each.status is PartitionStatus.FAILED for each in partitions),
     )
+    found = find_source(ports.catalog, state)
     return Facts(
         state=state,
-        file=find_source(ports.catalog, state).fact,
+        file=found.fact,
+        file_problem=found.problem,
         match=match_of(state),
         tally=tally,
         live_leases=len(leases),

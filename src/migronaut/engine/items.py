@@ -16,7 +16,12 @@ from migronaut.errors import describe
 from migronaut.spec import Context
 from migronaut.versioning import CODEC, DocumentInvalidError, encode_statement, guard_filter
 
-REFUSED = "The server refused the new document, or it still matches the filter; correct the transform and retry."
+_REFUSED = "MongoDB refused the new document: correct the migration, or the document, and retry."
+_TEXTS = {
+    "still-matches": "The new document matches the filter as the old one did, so it would be migrated for ever: "
+    "correct the migration or its filter, and retry.",
+    "too-large": "The new document is larger than MongoDB takes: make it smaller, or split it, and retry.",
+}
 _LENIENT = CODEC.with_options(unicode_decode_error_handler="replace")
 
 
@@ -37,6 +42,11 @@ class Conflicted:
 
 
 Item = Write | Bad | Conflicted
+
+
+def refusal_text(kind: str) -> str:
+    """What a kind of refusal means, and what to do."""
+    return _TEXTS.get(kind, _REFUSED)
 
 
 def checkpoint_of(bad: Sequence[Bad], store: Store) -> Checkpoint:

@@ -18,7 +18,8 @@ from attrs import evolve, frozen
 from migronaut.core.ports import Batch, Checkpoint, WriteRefusedError, WriteTooLargeError, WriteTooSlowError
 from migronaut.core.state import Counters, Cursor, Partition, Scope
 from migronaut.engine.batch import BatchResult, Lane
-from migronaut.engine.items import REFUSED, Bad, checkpoint_of
+from migronaut.engine.items import Bad, checkpoint_of, refusal_text
+from migronaut.errors import lease_lost
 from migronaut.versioning import CODEC
 
 
@@ -33,10 +34,13 @@ def rewrite_batch(lane: Lane, partition: Partition, after: Cursor | None, *, che
         UnavailableError: No primary; the batch may be run again.
     """
     ready = lane.ahead.take(after, lambda: _read(lane, partition, after))
-    if ready.documents and not ready.end:
-        following = Cursor(last_id=_id(ready.documents[-1]))
-        lane.ahead.start(following, lambda: _read(lane, partition, following))
-    return _Run(lane, partition, after, end=ready.end).finish(ready.documents, check_left=check_left)
+    following = Cursor(last_id=_id(ready.documents[-1])) if ready.documents and not ready.end else None
+    batch = _Run(lane, partition, after, end=ready.end)
+    return lane.ahead.meanwhile(
+        lambda: batch.finish(ready.documents, check_left=check_left),
+        following,
+        lambda: _read(lane, partition, following),
+    )
 
 
 def _read(lane: Lane, partition: Partition, after: Cursor | None) -> Batch:
@@ -54,11 +58,13 @@ def _id(raw: bytes) -> Any:
 class _Piece:
     """Neighbouring ids, each as BSON of a document that holds nothing else.
 
-    The whole batch is told to the server as a range, a part of it by its ids.
+    The whole batch is told to the server as a range, a part of it by its ids; ``refused`` says of a single
+    document why it is not told at all.
     """
 
     ids: Sequence[bytes]
     whole: bool = False
+    refused: str | None = None
 
 
 class _Run:
@@ -76,23 +82,52 @@ class _Run:
         self.done = False
 
     def finish(self, ids: Sequence[bytes], *, check_left: bool) -> BatchResult:
-        if ids and check_left and self._would_match(_id(ids[0])):
-            self._refused(ids[0], "still-matches", follow=ids[1:])
+        """Rewrite documents, and find those that cannot be."""
+        again = self._would_match(ids) if check_left else frozenset()
+        if again:
+            self._pieces_without(ids, again)
         else:
             self.pieces.append(_Piece(ids=ids, whole=True))
-        while self.pieces and not self.over_budget:
-            self._rewrite(self.pieces.popleft())
+        # Halving may take long: a lane that is to stop, or has lost its lease, leaves the rest.
+        while self.pieces and not self.over_budget and not self.lane.stop.is_set():
+            self._next(self.pieces.popleft())
         return BatchResult(cursor=self.cursor, done=self.done, counters=self.counters)
 
-    def _would_match(self, id_: Any) -> bool:
+    def _would_match(self, ids: Sequence[bytes]) -> frozenset[bytes]:
+        """By predicate: those whose result would match as before. They would be rewritten again in every pass."""
         work = self.lane.work
-        return work.must_leave is not None and self.lane.documents.would_match(id_, work.must_leave, work.stages)
+        if work.must_leave is None:
+            return frozenset()
+        plain = [_id(raw) for raw in ids]
+        return frozenset(self.lane.documents.still_matching(work.must_leave, work.stages, plain))
+
+    def _pieces_without(self, ids: Sequence[bytes], again: frozenset[bytes]) -> None:
+        """The offenders one by one, and what stands between them."""
+        between: list[bytes] = []
+        for raw in ids:
+            if raw not in again:
+                between.append(raw)
+                continue
+            if between:
+                self.pieces.append(_Piece(ids=between))
+                between = []
+            self.pieces.append(_Piece(ids=[raw], refused="still-matches"))
+        if between:
+            self.pieces.append(_Piece(ids=between))
+
+    def _next(self, piece: _Piece) -> None:
+        if piece.refused:
+            self._refused(piece.ids[0], piece.refused)
+        elif piece.ids:
+            self._rewrite(piece)
+        else:
+            self._note(Checkpoint(done=self.end))
 
     def _rewrite(self, piece: _Piece) -> None:
-        if not piece.ids:
-            self._note(Checkpoint(done=self.end))
-            return
         work = self.lane.work
+        # The update itself cannot be fenced: what was paused for long must not begin one for a lease that is gone.
+        if not self.lane.store.holds(self.partition):
+            raise lease_lost()
         try:
             changed = self.lane.documents.rewrite(
                 work.match,
@@ -116,7 +151,7 @@ class _Run:
         return scope if self.cursor is None else evolve(scope, lower=self.cursor.last_id, bounded_below=True)
 
     def _divide(self, piece: _Piece, *, kind: str | None) -> None:
-        """Count what the update did before it stopped, then halve the rest; alone, that is the offender."""
+        """Count what was done before the update stopped, then halve the rest; alone, that is the offender."""
         left = self._settle(piece.ids)
         if not left:
             self._passed(piece.ids, Counters())
@@ -130,7 +165,7 @@ class _Run:
             self._passed(left, Counters(scanned=1, conflicts=1))
 
     def _settle(self, ids: Sequence[bytes]) -> Sequence[bytes]:
-        """Those that still match; of the others, which are there were rewritten and the rest are gone."""
+        """Those that still match. Of the others, those that are there count as rewritten, and the rest are gone."""
         fetch, plain = self.lane.documents.fetch_ids, [_id(raw) for raw in ids]
         old, present = set(fetch(plain, match=self.lane.work.match)), set(fetch(plain))
         migrated = sum(raw in present and raw not in old for raw in ids)
@@ -140,12 +175,10 @@ class _Run:
             self._note(Checkpoint(counters=counters))
         return [raw for raw in ids if raw in old]
 
-    def _refused(self, raw: bytes, kind: str, *, follow: Sequence[bytes] = ()) -> None:
+    def _refused(self, raw: bytes, kind: str) -> None:
         """Name a document that cannot be migrated; past the budget the migration fails, and the cursor stays."""
-        if follow:
-            self.pieces.append(_Piece(ids=follow))
         self.bad += 1
-        named = checkpoint_of([Bad(_id(raw), kind, REFUSED)], self.lane.store)
+        named = checkpoint_of([Bad(_id(raw), kind, refusal_text(kind))], self.lane.store)
         self.over_budget = self.bad > self.lane.work.spec.max_document_errors
         if self.over_budget:
             self._note(named)

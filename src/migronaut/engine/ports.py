@@ -7,7 +7,7 @@ from typing import Protocol
 
 from attrs import field, frozen
 
-from migronaut.core.ports import Clock, Documents, Heartbeat, Locks, ReadAhead, Store, Tickets
+from migronaut.core.ports import Clock, Documents, Heartbeat, Locks, Store, Tickets, WriteBehind
 from migronaut.core.state import Spec
 from migronaut.spec import Background
 
@@ -54,6 +54,6 @@ class Ports:
     catalog: Catalog
     clock: Clock
     heartbeat: Heartbeat
-    read_ahead: ReadAhead
+    write_behind: WriteBehind
     lease_ttl: float = field(default=60.0)
     lock_ttl: float = field(default=60.0)

@@ -55,18 +55,25 @@ def require_server(ports: Ports, background: Background, direction: Direction) -
     """
     spec = background.spec
     documents = ports.documents(spec)
-    stages = stages_of(background.way(direction), spec, direction)
+    background.way(direction)
     resolve_guard(spec, direction, transactions=documents.transactions())
-    if not documents.acknowledged():
-        raise InvalidMigrationError(
-            "The write concern of the migration can never be met by this MongoDB: it asks for more members than there "
-            "are, or for a mode that is not defined; correct write_concern.",
-            setting="write_concern",
-        )
-    problem = documents.refusal_of(stages) if stages else None
-    if problem is not None:
-        raise InvalidMigrationError(f"MongoDB does not accept the pipeline: {problem}. Correct it.", setting="pipeline")
+    unfit = documents.unfit()
+    if unfit is not None:
+        raise InvalidMigrationError(f"The migration cannot be done here: {unfit}.")
+    for each in (Direction.FORWARD, Direction.REVERT):
+        if spec.by_pipeline(each):
+            _check_pipeline(documents, background, each)
     return documents
+
+
+def _check_pipeline(documents: Documents, background: Background, direction: Direction) -> None:
+    """Let the server read the stages of a pipeline; those of the way back too, before it is needed."""
+    problem = documents.refusal_of(stages_of(background.way(direction), background.spec, direction))
+    if problem is not None:
+        setting = "pipeline" if direction is Direction.FORWARD else "revert_pipeline"
+        raise InvalidMigrationError(
+            f"MongoDB does not accept the {setting}: {problem.rstrip('.')}. Correct it.", setting=setting
+        )
 
 
 def load_source(ports: Ports, name: str) -> Source:

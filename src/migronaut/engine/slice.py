@@ -61,7 +61,8 @@ def _open(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
         return SliceResult(outcome=outcome)
     found = find_source(ports.catalog, state)
     if found.source is None:
-        return SliceResult(outcome=Outcome.WAITING, retry_after=_FILE_WAIT, reason=file_notice(found.fact, name))
+        notice = file_notice(found.fact, name, found.problem)
+        return SliceResult(outcome=Outcome.WAITING, retry_after=_FILE_WAIT, reason=notice)
     documents = ports.documents(state.spec)
     return _Slice(ports, work_of(state, found.source, documents), documents, request).run()
 
@@ -76,7 +77,6 @@ class _Slice:
         self.request = request
         self.counters = Counters()
         self.batches = 0
-        self.rest = 0.0
         self.deadline = ports.clock.monotonic() + (request.length or work.spec.slice_length)
 
     def run(self) -> SliceResult:
@@ -92,7 +92,7 @@ class _Slice:
                 return self._result(Outcome.EXHAUSTED)
             ended = self._work_on(claim)
             if ended is not None:
-                return self._result(ended, retry_after=self.rest)
+                return self._result(ended)
 
     def _claim(self) -> Claim:
         work = self.work
@@ -124,7 +124,7 @@ class _Slice:
         self.ports.store.fail_slice(partition, error=text, limit=self.work.spec.max_slice_failures)
 
     def _batches(self, partition: Partition, lost: Stop) -> Outcome | None:
-        with self.ports.read_ahead.open() as begin:
+        with self.ports.write_behind.open() as begin:
             return self._work_batches(partition, lost, Ahead(begin, self._goes_on))
 
     def _goes_on(self) -> bool:
@@ -136,8 +136,10 @@ class _Slice:
         lane = self._lane(partition, lost, ahead)
         cursor = partition.cursor
         while True:
-            if self.batches and not self._pause(lane.stop):
-                return Outcome.YIELDED
+            if self.batches:
+                # Also past the end of the slice: the pace of a lane is what was asked for, and it holds its partition
+                # meanwhile, so that no other lane goes on with it at once.
+                self.ports.clock.sleep(self.work.spec.pause, lane.stop)
             ended = self._ended(lost)
             if ended is not None:
                 return ended
@@ -149,15 +151,6 @@ class _Slice:
                 return Outcome.FAILED
             if result.done:
                 return None
-
-    def _pause(self, stop: Stop) -> bool:
-        """Rest between two batches; False where the slice would end first: its lane rests without a worker then."""
-        pause = self.work.spec.pause
-        if self.ports.clock.monotonic() + pause >= self.deadline:
-            self.rest = pause
-            return False
-        self.ports.clock.sleep(pause, stop)
-        return True
 
     def _lane(self, partition: Partition, lost: Stop, ahead: Ahead) -> Lane:
         stop = AnyStop(self.request.stop, lost)

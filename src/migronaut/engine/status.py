@@ -45,7 +45,7 @@ class BackgroundStatus:
         totals: All that was counted so far, of all passes.
         left_out: Documents that could not be migrated.
         partitions: How many there are in each status, of the current plan.
-        file: What lies on this machine for it: ``ok``, ``changed`` or ``missing``.
+        file: What lies on this machine for it: ``ok``, ``changed``, ``missing`` or ``unusable``.
         notice: What an operator should know and do about the file; None when it is fine.
         partition_errors: Partitions that raised in their last slice, or were given up.
         progress: Of the current pass.
@@ -96,7 +96,7 @@ def status_of(ports: Ports, name: str, *, rate: float | None = None, attended: b
     partitions = ports.store.partitions(current_pass(state)) if state.plan else ()
     whole = rolled(state, partitions)
     leases = ports.store.leases(name)
-    fact = find_source(ports.catalog, state).fact
+    found = find_source(ports.catalog, state)
     return BackgroundStatus(
         name=state.name,
         description=state.description,
@@ -124,8 +124,8 @@ def status_of(ports: Ports, name: str, *, rate: float | None = None, attended: b
         last_error=state.last_error,
         errors=whole.errors,
         partition_errors=_partition_errors(partitions),
-        file=fact,
-        notice=file_notice(fact, state.name),
+        file=found.fact,
+        notice=file_notice(found.fact, state.name, found.problem),
         reopened=state.reopened,
         history=state.history,
         progress=_progress(state, partitions, ports.store.now(), rate, attended=attended or bool(leases)),

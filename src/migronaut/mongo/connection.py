@@ -11,7 +11,7 @@ import pymongo
 from pymongo import MongoClient, ReadPreference, WriteConcern
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import ConfigurationError, ConnectionFailure, OperationFailure, PyMongoError
+from pymongo.errors import ConfigurationError, ConnectionFailure, DocumentTooLarge, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from migronaut.core.ports import PortError, UnavailableError, WriteConflictError, WriteTooLargeError, WriteTooSlowError
@@ -31,7 +31,7 @@ _TOO_MUCH = frozenset({334, 388})
 """More memory than the server gives a command or a transaction."""
 _UNAVAILABLE = frozenset({6, 7, 64, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
 """Network trouble, members that are late, steps down and shutdowns, where the driver leaves them as plain failures."""
-SERVER_TROUBLE = _TOO_SLOW | _TOO_MUCH | _UNAVAILABLE | {_WRITE_CONFLICT, _NOT_PERMITTED}
+SERVER_TROUBLE = _TOO_SLOW | _TOO_MUCH | _UNAVAILABLE | {_WRITE_CONFLICT, _NOT_PERMITTED, 175, 365, 371, 11601, 14031}
 """Codes that say nothing against the document at which a command stopped."""
 
 _REFUSED_COMMAND = re.compile(r"not authorized on (?P<db>\S+) to execute command \{ (?P<command>\w+):")
@@ -119,6 +119,8 @@ class translating(ContextDecorator):  # noqa: N801 - read as a verb, like contex
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if isinstance(error, PyMongoError):
             raise _translated(error) from None
+        if isinstance(error, DocumentTooLarge):  # no PyMongoError: it comes from the encoder
+            raise WriteTooLargeError("more than one message takes") from None
 
 
 def _translated(error: PyMongoError) -> Exception:

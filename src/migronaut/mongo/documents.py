@@ -39,6 +39,9 @@ from migronaut.versioning import CODEC
 
 _MAX_READ = 16 * 1024 * 1024
 """Bytes after which a batch is cut, so that the memory of a lane does not follow the size of documents."""
+_MAX_IDS = 4 * 1024 * 1024
+"""The same for ids, which must also fit into one query when the batch is halved."""
+_MOST_IN_REPLY = 10_000
 _COMMIT_TRIES = 3
 _NEVER_MET = frozenset({2, 79, 100})
 """Codes for a write concern: not on a standalone server, an unknown mode, more members than there are."""
@@ -70,20 +73,31 @@ class MongoDocuments:
             hello = self._updates.hello
         return "setName" in hello or hello.get("msg") == "isdbgrid"
 
-    def acknowledged(self) -> bool:
-        """Ask with a write that touches nothing."""
-        asked = WriteConcern(**{"wtimeout": _ACKNOWLEDGED_WITHIN} | dict(self._spec.write_concern))
+    def unfit(self) -> str | None:
+        """Look at what the collection is, and ask with a write that touches nothing."""
         with translating():
-            try:
-                self._collection.with_options(write_concern=asked).update_one(
-                    {"_id": {"$in": []}}, {"$unset": {"nothing": ""}}
+            named = self._db.list_collections(filter={"name": self._spec.collection})
+            kind = next((found["type"] for found in named), "collection")
+            if kind != "collection":
+                return f"{self._spec.collection} is a {kind}: give the name of a collection"
+            if not self._acknowledged():
+                return (
+                    "its write_concern can never be met here: it asks for more members than there are, or for a mode "
+                    "that is not defined; correct it"
                 )
-            except WTimeoutError:
-                return True  # late, but possible
-            except OperationFailure as error:
-                if error.code in _NEVER_MET:
-                    return False
-                raise
+        return None
+
+    def _acknowledged(self) -> bool:
+        asked = WriteConcern(**dict(self._spec.write_concern) | {"wtimeout": _ACKNOWLEDGED_WITHIN})
+        collection = self._collection.with_options(write_concern=asked)
+        try:
+            collection.update_one({"_id": {"$in": []}}, {"$unset": {"nothing": ""}})
+        except WTimeoutError:
+            return True  # late, but possible
+        except OperationFailure as error:
+            if error.code in _NEVER_MET:
+                return False
+            raise
         return True
 
     def indexed(self) -> bool:
@@ -139,20 +153,28 @@ class MongoDocuments:
         self, match: Mapping[str, Any], scope: Scope, *, after: Cursor | None, limit: int, without: Sequence[Any] = ()
     ) -> Batch:
         """The next ids of a scope; with the index on version and ``_id`` no document is touched."""
-        return self._scan(all_of(match, scope_filter(scope, after), _excluding(without)), limit, _ID_ONLY)
+        query = all_of(match, scope_filter(scope, after), _excluding(without))
+        return self._scan(query, limit, _ID_ONLY, most=_MAX_IDS)
 
-    def _scan(self, query: Mapping[str, Any], limit: int, projection: Mapping[str, int] | None = None) -> Batch:
+    def _scan(
+        self,
+        query: Mapping[str, Any],
+        limit: int,
+        projection: Mapping[str, int] | None = None,
+        *,
+        most: int = _MAX_READ,
+    ) -> Batch:
         documents: list[bytes] = []
         size = 0
         with translating():
             cursor = self._collection.find_raw_batches(
-                query, projection, sort=_BY_ID, limit=limit, batch_size=limit, hint=self._index()
+                query, projection, sort=_BY_ID, limit=limit, batch_size=min(limit, _MOST_IN_REPLY), hint=self._index()
             )
             with cursor:
                 for reply in replies(cursor):
                     documents += split(reply)
                     size += len(reply)
-                    if size >= _MAX_READ and len(documents) < limit:
+                    if size >= most and len(documents) < limit:
                         return self._read(documents, end=False)
         return self._read(documents, end=len(documents) < limit)
 
@@ -194,7 +216,7 @@ class MongoDocuments:
         must_leave: Mapping[str, Any] | None = None,
     ) -> frozenset[int]:
         """One short snapshot transaction: compare, update, checkpoint, commit."""
-        session = self._store.sessions.current()
+        session = self._store.sessions.of(partition.lease)
         with (
             translating(),
             # Leaving this block by an exception aborts the transaction.
@@ -256,10 +278,11 @@ class MongoDocuments:
         self.interrupt("documents.rewrite.rewritten")
         return changed
 
-    def would_match(self, id_: Any, match: Mapping[str, Any], stages: Stages) -> bool:
-        """Run a pipeline on one document, for its result only."""
+    def still_matching(self, match: Mapping[str, Any], stages: Stages, ids: Sequence[Any]) -> tuple[bytes, ...]:
+        """Run a pipeline for its results only."""
+        query = all_of({"_id": {"$in": list(ids)}}, match)
         with translating():
-            return self._pipelines.would_match(all_of({"_id": id_}, match), match, stages)
+            return self._pipelines.still_matching(query, match, stages)
 
     def refusal_of(self, stages: Stages) -> str | None:
         """Ask with an update that finds nothing."""

@@ -15,7 +15,7 @@ from pymongo.errors import DuplicateKeyError
 
 from migronaut.core.ports import Busy, Checkpoint, Claim, Exhausted, LiveLease, Owner, Pass
 from migronaut.core.state import MAX_ERRORS, Counters, Lease, Partition, PartitionStatus
-from migronaut.errors import LeaseLostError
+from migronaut.errors import lease_lost
 from migronaut.mongo.codec import errors_to_documents, partition_from
 from migronaut.mongo.connection import translating
 from migronaut.mongo.partitions import OPEN, of_pass
@@ -110,6 +110,11 @@ class Leases(StoreRecords):
         return self._partitions.update_one(_ours(partition), _RENEWED).matched_count == 1
 
     @translating()
+    def holds(self, partition: Partition) -> bool:
+        """Whether the lease is still ours."""
+        return self._partitions.find_one(_ours(partition), {"_id": 1}) is not None
+
+    @translating()
     def release(self, partition: Partition) -> bool:
         """Give the lease back, keep the partition's place; False when it was no longer ours."""
         return self._partitions.update_one(_ours(partition), _DROPPED).matched_count == 1
@@ -127,10 +132,7 @@ class Leases(StoreRecords):
             LeaseLostError: The lease is no longer ours; nothing was written.
         """
         if not self._partitions.update_one(_ours(partition), _progress(checkpoint), session=session).matched_count:
-            raise LeaseLostError(
-                "The lease of this partition was taken away; nothing was written. Another lane goes on from the last "
-                "checkpoint."
-            )
+            raise lease_lost()
 
     @translating()
     def fail_slice(self, partition: Partition, *, error: str, limit: int) -> bool:

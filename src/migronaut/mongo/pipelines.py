@@ -11,12 +11,10 @@ from pymongo.errors import OperationFailure
 from migronaut.core.ports import Stages, UnavailableError, WriteRefusedError
 from migronaut.errors import redact
 from migronaut.mongo.connection import SERVER_TROUBLE
+from migronaut.mongo.raw import replies, split
+from migronaut.versioning import CODEC
 
-_AS_IT_IS: Stages = (
-    {"$group": {"_id": None, "all": {"$push": "$$ROOT"}}},
-    {"$unwind": "$all"},
-    {"$replaceWith": "$all"},
-)
+_AS_IT_IS: Stages = ({"$replaceWith": {"$mergeObjects": ["$$ROOT"]}},)
 """Changes nothing, but no $match is moved across it. MongoDB 6.0.5 moves ``{a: {$exists: false}}`` before
 ``{$set: {a: {b: "$c"}}}``, and even before a $limit behind it."""
 
@@ -37,7 +35,9 @@ class PipelineUpdates:
             WriteRefusedError: The server stopped at a document; it does not say at which, nor what it changed before.
         """
         statement = {"q": query, "u": stages, "multi": True, "hint": dict(hint)}
-        reply = self._db.command("update", self._collection, updates=[statement], writeConcern=dict(write_concern))
+        reply = self._db.command(
+            "update", self._collection, updates=[statement], writeConcern=dict(write_concern), codec_options=CODEC
+        )
         for refusal in reply.get("writeErrors", ()):
             code = refusal["code"]
             if code in SERVER_TROUBLE:
@@ -47,19 +47,19 @@ class PipelineUpdates:
             raise UnavailableError(f"write concern not met ({reply['writeConcernError'].get('code')})")
         return int(reply["nModified"])
 
-    def would_match(self, query: Mapping[str, Any], match: Mapping[str, Any], stages: Stages) -> bool:
-        """Run the stages on the one document that a query finds, without writing; see whether the result matches."""
+    def still_matching(self, query: Mapping[str, Any], match: Mapping[str, Any], stages: Stages) -> tuple[bytes, ...]:
+        """Run the stages on what a query finds, without writing; ids of the results that match."""
         pipeline = [{"$match": query}, *stages, *_AS_IT_IS, {"$match": match}, {"$project": {"_id": 1}}]
         try:
-            with self._db[self._collection].aggregate(pipeline) as found:
-                return any(True for _ in found)
+            with self._db[self._collection].aggregate_raw_batches(pipeline) as found:
+                return tuple(raw for reply in replies(found) for raw in split(reply))
         except OperationFailure as error:
             if error.code in SERVER_TROUBLE:
                 raise
-            return False  # a document that the stages fail on is found when it is rewritten
+            return ()  # documents that the stages fail on are found when they are rewritten
 
     def refusal_of(self, stages: Stages) -> str | None:
         """Let the server read the stages in an update that finds nothing."""
         statement = {"q": {"_id": {"$in": []}}, "u": stages, "multi": True}
-        reply = self._db.command("update", self._collection, updates=[statement])
+        reply = self._db.command("update", self._collection, updates=[statement], codec_options=CODEC)
         return next((redact(refusal["errmsg"]) for refusal in reply.get("writeErrors", ())), None)

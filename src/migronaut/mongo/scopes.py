@@ -31,6 +31,10 @@ def bracket_of(type_name: str) -> str:
 def scope_filter(scope: Scope, after: Cursor | None) -> dict[str, Any]:
     """Query for what is left of a scope behind a cursor."""
     bounds = type_filter(scope.bracket)
+    from_nan = scope.bracket == "number" and after is None and not scope.bounded_below
+    if from_nan and scope.bounded_above and not _is_nan(scope.upper):
+        # NaN sorts before all numbers, but is not less than any.
+        return {"_id": bounds | {"$not": {"$gt": scope.upper}}}
     if after is not None:
         bounds |= _above(after.last_id)
     elif scope.bounded_below:
@@ -42,9 +46,12 @@ def scope_filter(scope: Scope, after: Cursor | None) -> dict[str, Any]:
 
 def _above(value: Any) -> dict[str, Any]:
     # NaN sorts before all numbers, but no range operator says so.
+    return {"$gte": float("-inf")} if _is_nan(value) else {"$gt": value}
+
+
+def _is_nan(value: Any) -> bool:
     number = value.to_decimal() if isinstance(value, Decimal128) else value
-    nowhere = isinstance(number, float | Decimal) and isnan(number)
-    return {"$gte": float("-inf")} if nowhere else {"$gt": value}
+    return isinstance(number, float | Decimal) and isnan(number)
 
 
 def all_of(*filters: Mapping[str, Any]) -> dict[str, Any]:

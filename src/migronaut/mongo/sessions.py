@@ -11,21 +11,25 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from bson import Binary
 from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 
+from migronaut.core.state import Lease
+
 _logger = logging.getLogger("migronaut.background")
 
 
 class LaneSessions:
-    """One session for each thread, kept for as long as it works."""
+    """One session for each thread that claims, kept for as long as it works; whoever writes for it finds it by name."""
 
     def __init__(self, client: MongoClient[Any]) -> None:
         self._client = client
         self._of_thread = threading.local()
+        self._by_name: WeakValueDictionary[str, ClientSession] = WeakValueDictionary()
 
     def current(self) -> ClientSession:
         """The session of the calling thread."""
@@ -36,7 +40,15 @@ class LaneSessions:
 
     def current_name(self) -> str:
         """What others know the session of the calling thread by."""
-        return str(self.current().session_id["id"].as_uuid())
+        session = self.current()
+        name = str(session.session_id["id"].as_uuid())
+        self._by_name[name] = session
+        return name
+
+    def of(self, lease: Lease | None) -> ClientSession:
+        """The session that a lease of this process names; else that of the calling thread."""
+        named = self._by_name.get(lease.session or "") if lease is not None else None
+        return named or self.current()
 
     def end(self, names: Iterable[str | None]) -> None:
         """Abort what dead lanes left open. Best effort: without it the server's own limit does the same, later."""

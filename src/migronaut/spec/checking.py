@@ -108,7 +108,7 @@ def _each(given: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
     for name, check in checks.items():
         if name in given:
             take(name, check)
-    resolved.setdefault("batch_size", _PIPELINE_BATCH if given.get("pipeline") is not None else _BATCH)
+    resolved.setdefault("batch_size", _PIPELINE_BATCH if _only_pipelines(given) else _BATCH)
     if "collection" not in given:
         problems.append(("collection", "is required"))
     own = resolved.get("version_field") if "version_field" in given else Spec(collection="").version_field

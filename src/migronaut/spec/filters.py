@@ -17,6 +17,7 @@ from migronaut.spec.values import Check, RefusedError
 from migronaut.versioning import CODEC
 
 _JAVASCRIPT = ("$where", "$function", "$accumulator")
+_SEARCHES = ("$near", "$nearSphere", "$text")
 _LOGICAL = ("$and", "$or", "$nor")
 _MAX_DEPTH = 100
 _DOCUMENT_VARIABLES = ("$$ROOT.", "$$CURRENT.")
@@ -33,6 +34,7 @@ def filter_without(version_field: str | None) -> Check:
         if not isinstance(value, Mapping):
             raise RefusedError(f"must be a mapping, a MongoDB query, not {type(value).__name__}")
         refuse_javascript(value)
+        _refuse_searches(value)
         if version_field is not None and _mentions(value, version_field):
             raise RefusedError(
                 f"must not mention the version field {version_field!r}; from_version and to_version choose by version"
@@ -49,6 +51,14 @@ def refuse_javascript(value: object) -> None:
     for operator in _JAVASCRIPT:
         if operator in keys:
             raise RefusedError(f"must not use {operator}; JavaScript on the server is not supported")
+
+
+def _refuse_searches(query: object) -> None:
+    """Refuse what needs an index of its own: documents are read in the order of their ids."""
+    keys = set(_keys(query, depth=1))
+    for operator in _SEARCHES:
+        if operator in keys:
+            raise RefusedError(f"must not use {operator}, which goes by an index of its own; documents are read by _id")
 
 
 def refuse_unencodable(value: object) -> None:

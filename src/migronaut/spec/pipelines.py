@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from attrs import frozen
+from bson.decimal128 import Decimal128
 
 from migronaut.spec.filters import refuse_javascript, refuse_unencodable
 from migronaut.spec.values import Check, RefusedError
@@ -102,11 +104,20 @@ def _built(expression: object) -> Iterator[str]:
 
 def _includes(value: object) -> bool:
     """In a ``$project``: "leave this field as it is"."""
-    return isinstance(value, bool | int | float) and bool(value)
+    return _flag(value) is True
 
 
 def _excludes(value: object) -> bool:
-    return isinstance(value, bool | int | float) and not value
+    """In a ``$project``: "leave it out", or a part of it."""
+    if isinstance(value, Mapping):
+        return not any(key.startswith("$") for key in value) and any(_excludes(part) for part in value.values())
+    return _flag(value) is False
+
+
+def _flag(value: object) -> bool | None:
+    """What a number or a bool stands for in a ``$project``; None for an expression."""
+    number = value.to_decimal() if isinstance(value, Decimal128) else value
+    return bool(number) if isinstance(number, bool | int | float | Decimal) else None
 
 
 def _carrying(stage: tuple[str, Any], own: frozenset[str]) -> Stage:
@@ -121,7 +132,8 @@ def _carrying(stage: tuple[str, Any], own: frozenset[str]) -> Stage:
 
 def _carried_root(root: Any, own: frozenset[str]) -> Any:
     """A root that is no document is left as it is, so that the server refuses it; merged, it would count as empty."""
-    ours = {field: f"${field}" for field in ("_id", *sorted(own))}
+    # Null where there is none, so that a field of that name in the new root does not pass for ours.
+    ours = {"_id": "$_id"} | {field: {"$ifNull": [f"${field}", None]} for field in sorted(own)}
     merged = {"$mergeObjects": ["$$root", ours]}
     is_document = {"$eq": [{"$type": "$$root"}, "object"]}
     return {"$let": {"vars": {"root": root}, "in": {"$cond": [is_document, merged, "$$root"]}}}

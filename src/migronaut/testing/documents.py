@@ -49,9 +49,9 @@ class MemoryDocuments:
         """True unless the server simulates a standalone one."""
         return self._server.transactions
 
-    def acknowledged(self) -> bool:
-        """True: one process has nobody to wait for."""
-        return True
+    def unfit(self) -> str | None:
+        """None: one process has nobody to wait for, and all collections are alike."""
+        return None
 
     def indexed(self) -> bool:
         """True when scans need not look at documents that are done."""
@@ -220,14 +220,14 @@ class MemoryDocuments:
         rows = self._collection.scan(after=_start(scope, None), upto=_end(scope))
         return frozenset(key for key, _ in rows if bracket_of(key) == scope.bracket)
 
-    def would_match(self, id_: Any, match: Mapping[str, Any], stages: Stages) -> bool:
-        """Run a pipeline on one document, for its result only."""
+    def still_matching(self, match: Mapping[str, Any], stages: Stages, ids: Sequence[Any]) -> tuple[bytes, ...]:
+        """Run a pipeline for its results only."""
         run, matches = compile_pipeline(stages), compile_query(match)
         try:
-            results = [bson.decode(run(raw), codec_options=CODEC) for raw in self.fetch([id_], match=match)]
-            return any(matches(result) for result in results)
+            results = [(raw, run(raw)) for raw in self.fetch(ids, match=match)]
         except WriteRefusedError:
-            return False
+            return ()
+        return _ids_of([raw for raw, result in results if matches(_decoded(result))])
 
     def refusal_of(self, stages: Stages) -> str | None:
         """None: what the memory cannot run raises ``QueryUnsupportedError``."""
@@ -260,6 +260,10 @@ class MemoryDocuments:
 
 def _keys(ids: Sequence[Any]) -> frozenset[Key]:
     return frozenset(sort_key(as_stored(id_)) for id_ in ids)
+
+
+def _decoded(raw: bytes) -> dict[str, Any]:
+    return bson.decode(raw, codec_options=CODEC)
 
 
 def _ids_of(documents: Sequence[bytes]) -> tuple[bytes, ...]:

@@ -38,26 +38,17 @@ class StillHeartbeat:
         yield StopEvent()
 
 
-class EagerReadAhead:
-    """Reads ahead at once, in the same thread: as stale as it can get, and the same in every run."""
+class LateWriteBehind:
+    """Writes only when the result is asked for, so that what is read ahead is as stale as it can get."""
 
     @contextmanager
     def open(self) -> Iterator[Begin]:
-        """Do what is begun on the spot."""
-        yield _done_at_once
+        """Do what is begun as late as possible, in the same thread."""
+        yield _later
 
 
-def _done_at_once(work: Callable[[], T]) -> Callable[[], T]:
-    try:
-        value = work()
-    except Exception as error:
-        failure = error
-
-        def fail() -> T:
-            raise failure
-
-        return fail
-    return lambda: value
+def _later(work: Callable[[], T]) -> Callable[[], T]:
+    return work
 
 
 class MemoryCatalog:
@@ -101,7 +92,7 @@ class MemoryEngine:
                 catalog=MemoryCatalog(self.migrations),
                 clock=server.clock,
                 heartbeat=StillHeartbeat(),
-                read_ahead=EagerReadAhead(),
+                write_behind=LateWriteBehind(),
             )
         )
 

@@ -19,7 +19,7 @@ from migronaut.core.state import (
     Partition,
     PartitionStatus,
 )
-from migronaut.errors import BackgroundConflictError, LeaseLostError
+from migronaut.errors import BackgroundConflictError, lease_lost
 from migronaut.testing.order import Key, as_stored, sort_key
 from migronaut.testing.server import MemoryServer
 
@@ -148,6 +148,12 @@ class MemoryStore:
             self._put(ours, lease=evolve(ours.lease, renewed_at=self._server.now()))
             return True
 
+    def holds(self, partition: Partition) -> bool:
+        """Whether the lease is still ours."""
+        self._server.reach("store.holds")
+        with self._server.lock:
+            return held(self._server.partitions.get(partition.id), partition) is not None
+
     def release(self, partition: Partition) -> bool:
         """Give the lease back, keep the partition's place."""
         self._server.reach("store.release")
@@ -246,7 +252,7 @@ def checkpointed(stored: Partition | None, partition: Partition, checkpoint: Che
     """
     ours = held(stored, partition)
     if ours is None or ours.lease is None or ours.status is not PartitionStatus.RUNNING:
-        raise LeaseLostError("The lease was taken away, so nothing was written; another lane goes on from here.")
+        raise lease_lost()
     lease = evolve(ours.lease, renewed_at=now)
     return evolve(
         ours,

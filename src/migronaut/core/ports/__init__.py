@@ -14,7 +14,7 @@ from migronaut.core.ports.faults import (
     WriteTooLargeError,
     WriteTooSlowError,
 )
-from migronaut.core.ports.running import Begin, Clock, Heartbeat, ReadAhead, Stop
+from migronaut.core.ports.running import Begin, Clock, Heartbeat, Stop, WriteBehind
 from migronaut.core.ports.storing import Busy, Checkpoint, Claim, Exhausted, LiveLease, Owner, Pass, Store
 from migronaut.core.ports.waking import Locks, QueuePort, Tickets
 
@@ -36,7 +36,6 @@ __all__ = [
     "Pass",
     "PortError",
     "QueuePort",
-    "ReadAhead",
     "Stages",
     "Stop",
     "Store",
@@ -44,6 +43,7 @@ __all__ = [
     "TookTooLongError",
     "UnavailableError",
     "Write",
+    "WriteBehind",
     "WriteConflictError",
     "WriteRefusedError",
     "WriteTooLargeError",

@@ -55,8 +55,8 @@ class Documents(Protocol):
     def transactions(self) -> bool:
         """True when the server can do multi-document transactions."""
 
-    def acknowledged(self) -> bool:
-        """False when no write can ever meet the migration's write concern: too few members, a mode nobody defined."""
+    def unfit(self) -> str | None:
+        """Why the collection, or the server, can never take the migration's writes and what to do; None when it can."""
 
     def indexed(self) -> bool:
         """True when finding what is left needs no scan: an index on version and ``_id`` exists."""
@@ -152,8 +152,8 @@ class Documents(Protocol):
             WriteTooSlowError, WriteTooLargeError, UnavailableError: Part of them may have been changed.
         """
 
-    def would_match(self, id_: Any, match: Mapping[str, Any], stages: Stages) -> bool:
-        """Whether a document that matches would still do so after a pipeline; nothing is written."""
+    def still_matching(self, match: Mapping[str, Any], stages: Stages, ids: Sequence[Any]) -> tuple[bytes, ...]:
+        """Those of ``ids`` that match and would still do so after a pipeline, as ``fetch_ids``; nothing is written."""
 
     def refusal_of(self, stages: Stages) -> str | None:
         """Why the server does not accept a pipeline, in its words, which quote the pipeline only; None when it does."""

@@ -46,15 +46,15 @@ class Begin(Protocol):
     """Starts work whose result is needed later."""
 
     def __call__(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Start it; what is returned waits for its result, or raises what it raised, however often it is called."""
+        """Start it; what is returned waits for its result, or raises what it raised."""
 
 
-class ReadAhead(Protocol):
-    """Does a lane's next reading beside its writing."""
+class WriteBehind(Protocol):
+    """Does a lane's writing while the lane reads and transforms its next batch."""
 
     def open(self) -> AbstractContextManager[Begin]:
-        """One piece of work at a time, in the order in which they were begun.
+        """One piece of work at a time.
 
         Returns:
-            A context manager. Left in peace, it waits for what was begun; left by an exception, it does not.
+            A context manager that waits for what was begun.
         """

@@ -130,6 +130,9 @@ class Store(Protocol):
     def renew(self, partition: Partition) -> bool:
         """Extend the lease; False when it is no longer ours."""
 
+    def holds(self, partition: Partition) -> bool:
+        """Whether the lease is still ours; it may be gone a moment later."""
+
     def release(self, partition: Partition) -> bool:
         """Give the lease back, keep the partition's place; False when it was no longer ours."""
 
