@@ -194,7 +194,8 @@ class _Run:
     def _note(self, checkpoint: Checkpoint) -> None:
         first = Counters(batches=int(not self.counters.batches and checkpoint.counters != Counters()))
         checkpoint = evolve(checkpoint, counters=checkpoint.counters + first)
-        self.lane.store.checkpoint(self.partition, checkpoint)
+        # Neither it nor the update before it waits for a majority; the state of the migration does at the end.
+        self.lane.store.checkpoint(self.partition, checkpoint, durable=False)
         self.counters += checkpoint.counters
         self.cursor = checkpoint.cursor or self.cursor
         self.done = checkpoint.done

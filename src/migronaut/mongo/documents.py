@@ -63,7 +63,7 @@ class MongoDocuments:
         self._pipelines = PipelineUpdates(self._db, spec.collection)
         self._collection = self._db[spec.collection]
         self._write_concern = WriteConcern(**spec.write_concern)
-        # The checkpoint that follows waits for a majority, and so for all that was written before it.
+        # A pipeline's update may be undone by a failover together with its checkpoint: then the range is done again.
         self._before_checkpoint = {"w": 1} if spec.write_concern == {"w": "majority"} else spec.write_concern
         self._hint: list[tuple[str, int]] | None = None
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from attrs import fields
-from pymongo import ASCENDING, DESCENDING, ReturnDocument
+from pymongo import ASCENDING, DESCENDING, ReturnDocument, WriteConcern
 from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 
@@ -120,18 +120,27 @@ class Leases(StoreRecords):
         return self._partitions.update_one(_ours(partition), _DROPPED).matched_count == 1
 
     @translating()
-    def checkpoint(self, partition: Partition, checkpoint: Checkpoint, *, session: ClientSession | None = None) -> None:
+    def checkpoint(
+        self,
+        partition: Partition,
+        checkpoint: Checkpoint,
+        *,
+        durable: bool = True,
+        session: ClientSession | None = None,
+    ) -> None:
         """Write progress under the lease token and renew the lease; consecutive failures start again at 0.
 
         Args:
             partition: As it was claimed.
             checkpoint: What to add.
+            durable: Wait for a majority.
             session: Write inside this session's transaction.
 
         Raises:
             LeaseLostError: The lease is no longer ours; nothing was written.
         """
-        if not self._partitions.update_one(_ours(partition), _progress(checkpoint), session=session).matched_count:
+        partitions = self._partitions if durable else self._partitions.with_options(write_concern=WriteConcern(1))
+        if not partitions.update_one(_ours(partition), _progress(checkpoint), session=session).matched_count:
             raise lease_lost()
 
     @translating()

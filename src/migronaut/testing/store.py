@@ -164,8 +164,8 @@ class MemoryStore:
             self._put(ours, lease=None)
             return True
 
-    def checkpoint(self, partition: Partition, checkpoint: Checkpoint) -> None:
-        """Write progress under the lease token and renew the lease."""
+    def checkpoint(self, partition: Partition, checkpoint: Checkpoint, *, durable: bool = True) -> None:
+        """Write progress under the lease token and renew the lease; memory knows no failover."""
         self._server.reach("store.checkpoint")
         with self._server.lock:
             stored = self._server.partitions.get(partition.id)

@@ -136,8 +136,11 @@ class Store(Protocol):
     def release(self, partition: Partition) -> bool:
         """Give the lease back, keep the partition's place; False when it was no longer ours."""
 
-    def checkpoint(self, partition: Partition, checkpoint: Checkpoint) -> None:
+    def checkpoint(self, partition: Partition, checkpoint: Checkpoint, *, durable: bool = True) -> None:
         """Write progress under the lease token and renew the lease; consecutive failures start again at 0.
+
+        Args:
+            durable: Wait until no failover can undo it. Whatever is written durably later makes it so as well.
 
         Raises:
             LeaseLostError: The lease is no longer ours; nothing was written.
