@@ -15,6 +15,7 @@ from migronaut.core.wording import plural
 
 POLL = 5.0
 """Seconds until a waiting coordinator looks again."""
+_STILL_WRITTEN = "old-shape documents keep appearing"
 
 
 class FileFact(StrEnum):
@@ -225,10 +226,24 @@ def verdict(
         return Complete()
     if state.pass_number >= state.spec.max_passes:
         return Fail(
-            reason=f"old-shape documents keep appearing after {state.pass_number} passes; "
+            reason=f"{_STILL_WRITTEN} after {state.pass_number} passes; "
             "is an old release of the application still writing them?"
         )
     return NextPass()
+
+
+def mending(name: str, reason: str | None) -> str:
+    """The way on from a failure.
+
+    Args:
+        reason: The ``last_error`` of the migration.
+    """
+    if reason is not None and reason.startswith(_STILL_WRITTEN):
+        return f"make sure that no old release writes them any more, then `migronaut background retry {name}`"
+    return (
+        f"mend the file, then `migronaut background retry {name} --repin` (without --repin if the documents were "
+        "mended)"
+    )
 
 
 def budget_text(failed: int, budget: int) -> str:
