@@ -102,6 +102,15 @@ def test_up_takes_a_part_of_a_name_that_means_one_file(cli: Cli) -> None:
     assert cli("up", "0001_one", "--json").json["results"][0]["name"] == "0001_one.py"
 
 
+def test_a_body_that_raises_is_quoted_with_verbose_alone(cli: Cli) -> None:
+    cli.write("0001_one.py", "def up(ctx):\n    {}['customer']\n")
+    failed = cli("up")
+    assert (failed.code, "0001_one.py failed: KeyError at line 2 of up(). " in failed.error) == (7, True)
+    assert "customer" not in failed.out + failed.err
+    assert "--verbose" in failed.error
+    assert "KeyError: 'customer'" in cli("up", "--verbose").err
+
+
 def test_up_gives_its_advice_to_machines_too(cli: Cli) -> None:
     cli.write(NAME, BACKGROUND)
     (row,) = cli("up", "--json").json["results"]

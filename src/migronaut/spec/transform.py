@@ -118,12 +118,12 @@ def _exit_error(exit_: SystemExit) -> TransformError:
     Raises:
         SystemExit: The handler of a signal asked for it.
     """
-    if _from_signal(exit_):
+    if from_signal(exit_):
         raise exit_
     return TransformError(f"{describe(exit_)}; a migration must not end the process: raise another exception.")
 
 
-def _from_signal(exit_: SystemExit) -> bool:
+def from_signal(exit_: SystemExit) -> bool:
     """True when a signal's handler, which may run in the middle of any function, raised it: so RQ ends a worker."""
     handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(exit_.__traceback__))
