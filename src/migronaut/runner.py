@@ -9,9 +9,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from migronaut.core.coordinator import mending
+from migronaut.core.coordinator import failure_text, mending
 from migronaut.core.state import TERMINAL, BackgroundState, Status
-from migronaut.core.wording import sentence
 from migronaut.engine.drive import drive
 from migronaut.engine.speaking import speaking
 from migronaut.engine.stopping import StopEvent
@@ -117,9 +116,9 @@ class BackgroundRunner:
         if state.status is not Status.FAILED:
             _logger.info("%s is %s", state.name, state.status)
             return
-        reason = sentence(state.last_error or "no reason was kept")
+        why = failure_text(state.name, state.last_error, state.errors)
         failure = BackgroundFailedError(
-            f"{state.name} failed: {reason} To go on, {mending(state.name, state.last_error)}.", migration=state.name
+            f"{why} To go on, {mending(state.name, state.last_error)}.", migration=state.name
         )
         _logger.error("%s", failure)
         self._tell(failure)

@@ -112,6 +112,7 @@ def test_each_failure_is_told_once_with_its_reason_and_the_way_on(
     (failure,) = told[2]
     assert isinstance(failure, BackgroundFailedError)
     assert str(failure).startswith("0001_things.py failed: 1 document could not be migrated")
+    assert "The latest of them: KeyError at line" in str(failure)
     assert "retry 0001_things.py --repin" in str(failure)
     assert [len(each) for each in told] == [2, 2, 1]
     assert caplog.text.count("0001_things.py failed: ") == 5

@@ -16,9 +16,8 @@ from migronaut.cli.hints import enqueue, heal
 from migronaut.cli.running import Looker, work_and_show
 from migronaut.cli.session import Session, pass_session
 from migronaut.cli.signals import stopping
-from migronaut.core.coordinator import mending
+from migronaut.core.coordinator import failure_text, mending
 from migronaut.core.state import TERMINAL, Status
-from migronaut.core.wording import sentence
 from migronaut.engine.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import BackgroundFailedError, ChecksumMismatchError, DriftFoundError, RunAbortedError
@@ -168,15 +167,9 @@ def _judge(
 def _failure(broken: Sequence[BackgroundStatus]) -> str:
     """Why each of them failed, and the way on with the first."""
     first = broken[0]
-    return (
-        f"{' '.join(map(_why, broken))} To go on, {mending(first.name, first.last_error)} and "
-        f"`migronaut background run {first.name}`."
-    )
-
-
-def _why(status: BackgroundStatus) -> str:
-    why = f"{status.name} failed: {sentence(status.last_error or 'no reason was kept')}"
-    return f"{why} The latest of them: {sentence(status.errors[-1].message)}" if status.errors else why
+    told = " ".join(failure_text(each.name, each.last_error, each.errors) for each in broken)
+    way_on = mending(first.name, first.last_error)
+    return f"{told} To go on, {way_on} and `migronaut background run {first.name}`."
 
 
 def _outcome(status: BackgroundStatus) -> dict[str, str]:

@@ -6,12 +6,13 @@ The engine gathers the facts, asks ``next_step``, performs the answer, and asks 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from attrs import frozen
 
-from migronaut.core.state import SCHEMA, TERMINAL, BackgroundState, Phase, Status
-from migronaut.core.wording import plural
+from migronaut.core.state import SCHEMA, TERMINAL, BackgroundState, DocumentError, Phase, Status
+from migronaut.core.wording import plural, sentence
 
 POLL = 5.0
 """Seconds until a waiting coordinator looks again."""
@@ -230,6 +231,17 @@ def verdict(
             "is an old release of the application still writing them?"
         )
     return NextPass()
+
+
+def failure_text(name: str, reason: str | None, errors: Sequence[DocumentError]) -> str:
+    """Why a migration failed, in sentences.
+
+    Args:
+        reason: Its ``last_error``.
+        errors: Of documents; the latest is quoted.
+    """
+    why = f"{name} failed: {sentence(reason or 'no reason was kept')}"
+    return f"{why} The latest of them: {sentence(errors[-1].message)}" if errors else why
 
 
 def mending(name: str, reason: str | None) -> str:
