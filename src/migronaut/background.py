@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 from attrs import evolve
 
 from migronaut.core.ports import Owner, Stop
 from migronaut.core.state import Direction, Status
+from migronaut.core.wording import sentence
 from migronaut.engine import Engine, controls
 from migronaut.engine.controls import Controlled
 from migronaut.engine.drive import drive_all
@@ -18,6 +19,7 @@ from migronaut.engine.states import Request
 from migronaut.engine.status import BackgroundStatus, status_of
 from migronaut.engine.stopping import StopEvent
 from migronaut.engine.verify import Verified
+from migronaut.errors import ChecksumMismatchError
 
 _ACTIVE = (Status.BLOCKED, Status.PENDING, Status.RUNNING)
 
@@ -93,14 +95,20 @@ class BackgroundMigrations:
 
         Raises:
             NotRegisteredError: There is no such migration.
+            ChecksumMismatchError: The file of one differs from the registered one, is missing or cannot be used on
+                this machine. The others were worked; ``context["halted"]`` has those that were not. (Workers of a
+                queue and a ``BackgroundRunner`` wait for the file: to them it is a deploy under way.)
         """
         chosen = self.active() if name is None else (name,) if isinstance(name, str) else tuple(name)
         stopping = stop or StopEvent()
         for each in chosen:
             self.status(each)  # an unknown name is refused before anything runs
         with speaking():
-            drive_all(self.engine, chosen, owner=self._owner, stop=stopping, lanes=concurrency)
-        return tuple(self.status(each) for each in chosen)
+            held = drive_all(self.engine, chosen, owner=self._owner, stop=stopping, lanes=concurrency)
+        found = tuple(self.status(each) for each in chosen)
+        if held:
+            raise _not_worked(held, found)
+        return found
 
     def verify(self) -> Verified:
         """Look for old-shape documents in collections whose migration completed."""
@@ -165,3 +173,11 @@ class BackgroundMigrations:
 
     def _waited(self, done: Controlled) -> Controlled:
         return controls.wait_for_lanes(self.engine.ports, done, StopEvent())
+
+
+def _not_worked(held: Mapping[str, str], found: Sequence[BackgroundStatus]) -> ChecksumMismatchError:
+    told = (f"{name} cannot be worked here: {sentence(notice)}" for name, notice in held.items())
+    halted = [
+        {"name": each.name, "outcome": each.status, "notice": held[each.name]} for each in found if each.name in held
+    ]
+    return ChecksumMismatchError(" ".join(told), halted=halted)

@@ -7,6 +7,7 @@ Every message says what happened, why, and what to do next. ``context`` carries 
 from __future__ import annotations
 
 import re
+import traceback
 from typing import Any, ClassVar
 
 
@@ -208,18 +209,20 @@ _QUOTED_VALUES = (
 _TEXT_LIMIT = 300
 
 
-def describe(error: BaseException) -> str:
+def describe(error: BaseException, *, within: str | None = None) -> str:
     """What may be told of an error outside the process.
 
     Our own texts are written for that. Any other may quote a document, so its kind and its place in
     the code must do.
+
+    Args:
+        within: The path of a source file: its innermost line is the place, if it has one in the trace.
     """
     if isinstance(error, MigronautError) or getattr(error, "shareable", False):
         return redact(error) or type(error).__name__
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f" at line {trace.tb_lineno} of {trace.tb_frame.f_code.co_name}()" if trace else ""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    place = [each for each in frames if each[0].f_code.co_filename == within][-1:] or frames[-1:]
+    where = "".join(f" at line {line} of {frame.f_code.co_name}()" for frame, line in place)
     return redact(f"{type(error).__name__}{where}")
 
 

@@ -25,7 +25,7 @@ from migronaut.engine.speaking import speaking
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent, SystemClock, ThreadHeartbeat
 from migronaut.engine.verify import OnDrift
-from migronaut.errors import ConfigInvalidError, redact
+from migronaut.errors import ConfigInvalidError, UsageError, redact
 from migronaut.files import MigrationsDir
 from migronaut.line import Altered, FileCatalog, Line, Row
 from migronaut.mongo.changelog import MongoChangelog
@@ -51,12 +51,15 @@ class Migrator:
 
     Raises:
         ConfigInvalidError: All problems of the settings at once.
+        UsageError: Both a client and a uri.
     """
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is not None and settings:
             raise ConfigInvalidError("Give a Config or single settings to Migrator, not both.")
-        self.config = config or resolve(flags=settings, env={}, cwd=Path.cwd(), config_file=None, env_file=None)
+        if settings.get("client") is not None and settings.get("uri") is not None:
+            raise UsageError("Give a client or a uri to Migrator, not both: one of them would be ignored.")
+        self.config = config or resolve(flags=settings, env={}, cwd=Path.cwd(), in_code=True)
         self.logger = self.config.logger or logging.getLogger("migronaut")
         self.owner = Owner(name=_user(), host=socket.gethostname(), pid=os.getpid())
 

@@ -19,6 +19,7 @@ from migronaut.errors import MigronautError
 from migronaut.migrator import load_migrator
 from migronaut_dramatiq.brokers import BROKER_URL, broker_from_url, require_answer
 from migronaut_dramatiq.declaring import DEFAULT_QUEUE
+from migronaut_dramatiq.orphans import die_with_parent
 from migronaut_dramatiq.wiring import setup
 
 QUEUE = "MIGRONAUT_QUEUE"
@@ -30,9 +31,12 @@ _LOGGER = logging.getLogger("migronaut.dramatiq")
 def boot() -> None:
     """Make the broker that the environment names Dramatiq's, and set migronaut up on it.
 
+    On Linux a worker process that boots so ends when Dramatiq's main process is killed.
+
     Raises:
         SystemExit: Something is missing or wrong; one line says what, and the code is the error's.
     """
+    die_with_parent()
     try:
         _boot(os.environ)
     except MigronautError as error:

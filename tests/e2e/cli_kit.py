@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from attrs import frozen
 
@@ -58,7 +58,7 @@ class Cli:
         out, err = process.communicate(timeout=timeout)
         return Called(process.returncode, out, err)
 
-    def start(self, *arguments: str, **settings: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, stdout: IO[str] | int = subprocess.PIPE, **settings: str) -> subprocess.Popen[str]:
         """Start it and leave it running."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MIGRONAUT_")}
         return subprocess.Popen(
@@ -66,7 +66,7 @@ class Cli:
             cwd=self.cwd,
             env=inherited | dict(self.settings) | settings,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,

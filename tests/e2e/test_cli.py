@@ -153,10 +153,9 @@ def test_a_failed_migration_says_why_and_names_no_document(orders: Cli, db: Db) 
     assert (failed.out + failed.err).count("could not be migrated") == 1, "a failure is told once"
     assert (failed.out + failed.err).count(f"{NAME} failed") == 1
     assert "The latest of them: KeyError at line" in failed.error
-    assert (
-        f"it has failed; mend the file, then `migronaut background retry {NAME} --repin`"
-        in orders("background", "run").out
-    )
+    again = orders("background", "run")
+    assert (again.code, again.out) == (32, "")
+    assert again.error == failed.error.replace("error: ", "error: Nothing was worked. ")
     assert "migrated in" not in failed.out
     shown = orders("background", "status", NAME)
     assert "KeyError" in shown.out
@@ -165,42 +164,6 @@ def test_a_failed_migration_says_why_and_names_no_document(orders: Cli, db: Db) 
     for text in (failed.out, failed.err, shown.out, orders("background", "status", NAME, "--json").out):
         assert "SECRET" not in text
     assert db["_migronaut_background"].count_documents({"bad_ids": "SECRET-ID"}) == 1
-
-
-def test_a_mended_file_is_waited_for_aloud_until_it_is_pinned(orders: Cli, db: Db) -> None:
-    orders.write(NAME, BACKGROUND.replace('doc.pop("address")', "1 / 0"))
-    orders("up")
-    assert orders("background", "run").code == 32
-    orders.write(NAME, BACKGROUND)
-    words = f"the file differs from the registered one; `migronaut background repin {NAME}` uses the file as it is now"
-    retried = orders("background", "retry", NAME)
-    assert (retried.code, words in retried.out) == (0, True)
-    shown = orders("background", "status", NAME, "--json").json["background"][0]
-    assert (shown["status"], shown["file"], shown["notice"]) == ("pending", "changed", words)
-    assert words in " ".join(orders("background", "status").out.split())
-    process = orders.start("background", "run", NAME, "--json")
-    assert process.stderr is not None
-    assert process.stderr.readline() == f"{NAME}: {words}\n", "told at once, long before the first line of progress"
-    repinned = orders("background", "retry", NAME, "--repin")
-    assert (repinned.code, "nothing to change" in repinned.out) == (0, False)
-    assert "the file on disk is the registered one now; it is pending, so that it needed no retry" in repinned.out
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert json.loads(out)["background"][0]["status"] == "completed"
-    assert db.orders.count_documents({"schema_version": 2}) == 200
-
-
-def test_a_stopped_wait_for_a_file_says_what_it_waited_for(orders: Cli) -> None:
-    orders("up")
-    orders.write(NAME, BACKGROUND + "# mended\n")
-    process = orders.start("background", "run", "--json")
-    assert process.stderr is not None
-    assert "differs from the registered one" in process.stderr.readline()
-    interrupt(process)
-    out, _ = process.communicate(timeout=20)
-    assert process.returncode == 11
-    (row,) = json.loads(out)["results"]
-    assert f"repin {NAME}" in row["notice"]
 
 
 def test_the_first_signal_stops_at_a_batch_and_the_work_can_go_on(orders: Cli, db: Db) -> None:

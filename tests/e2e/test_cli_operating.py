@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from pymongo import MongoClient
 from pymongo.database import Database
 
 from e2e.cli_kit import BACKGROUND, Cli, interrupt
+from migronaut import Migrator
 from migronaut.embedded import EmbeddedValkey
+from migronaut.errors import UsageError
 
 Db = Database[dict[str, Any]]
 NAME = "0001_orders.py"
 DOCUMENTS = 100
+FULL = Path("/dev/full")
 SLOW = BACKGROUND.replace("pause=0", "pause=1, batch_size=10")
 
 
@@ -102,6 +106,48 @@ def test_up_takes_a_part_of_a_name_that_means_one_file(cli: Cli) -> None:
     assert cli("up", "0001_one", "--json").json["results"][0]["name"] == "0001_one.py"
 
 
+def test_a_body_that_raises_is_quoted_with_verbose_alone(cli: Cli) -> None:
+    cli.write("0001_one.py", "def up(ctx):\n    {}['customer']\n")
+    failed = cli("up")
+    assert (failed.code, "0001_one.py failed: KeyError at line 2 of up(). " in failed.error) == (7, True)
+    assert "customer" not in failed.out + failed.err
+    assert "--verbose" in failed.error
+    assert "KeyError: 'customer'" in cli("up", "--verbose").err
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", ["--json background status", "background status", "--json up nonsense", "--help"])
+def test_an_output_that_cannot_be_written_is_one_sentence(orders: Cli, command: str) -> None:
+    with FULL.open("w") as full:
+        ended = orders.start(*command.split(), stdout=full)
+        _, err = ended.communicate(timeout=60)
+    assert (ended.returncode, len(err.splitlines())) == (1, 1), err
+    assert err.startswith("error: The output cannot be written (No space left on device)")
+
+
+@pytest.mark.parametrize("command", [("--json", "background", "status"), ("background", "status")])
+def test_a_reader_that_has_gone_is_one_sentence(orders: Cli, command: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    ended = orders.start(*command, stdout=write)
+    os.close(write)
+    _, err = ended.communicate(timeout=60)
+    assert (ended.returncode, err.splitlines()) == (
+        1,
+        ["error: The output cannot be written (Broken pipe); what was done before stays done."],
+    )
+
+
+def test_a_closed_client_is_told_as_that(cli: Cli, mongo_uri: str, db: Db) -> None:
+    client = MongoClient[dict[str, Any]](mongo_uri)
+    (cli.cwd / "migrations").mkdir()
+    migrator = Migrator(client=client, db=db.name, migrations_dir=cli.cwd / "migrations")
+    client.close()
+    for ask in (migrator.up, migrator.background.names, migrator.background.run):
+        with pytest.raises(UsageError, match="client was closed"):
+            ask()
+
+
 def test_up_gives_its_advice_to_machines_too(cli: Cli) -> None:
     cli.write(NAME, BACKGROUND)
     (row,) = cli("up", "--json").json["results"]
@@ -133,6 +179,19 @@ def test_processes_of_a_worker_work_by_the_settings_the_command_was_given(
     assert db.orders.count_documents({"schema_version": 2}) == 20, err
     assert "_migronaut_background" not in db.list_collection_names()
     assert worker.returncode == 0, err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has died")
+def test_no_worker_process_of_dramatiq_outlives_its_killed_main_process(orders: Cli, valkey: EmbeddedValkey) -> None:
+    worker = orders.start("worker", "--queue", "dramatiq", "--processes", "2", "--broker-url", valkey.url)
+    assert worker.stderr is not None
+    ready = 0
+    while ready < 2:
+        line = worker.stderr.readline()
+        assert line, "the worker ended by itself"
+        ready += "Worker process is ready for action" in line
+    worker.kill()
+    ended(worker)  # the pipes close when the last of them is gone
 
 
 def test_a_second_enqueue_without_any_worker_does_not_speak_of_work(orders: Cli, valkey: EmbeddedValkey) -> None:

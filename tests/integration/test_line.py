@@ -21,6 +21,7 @@ from migronaut.errors import (
     MigrationFailedError,
     MigrationNotFoundError,
     RunAbortedError,
+    TransactionsUnsupportedError,
 )
 from migronaut.mongo.locks import MongoLocks
 
@@ -115,6 +116,38 @@ def test_the_first_failure_stops_the_line_and_shows_as_failed(migrator: Migrator
 
 
 @pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("ctx['SECRET']", "TypeError at line 5 of inner()"),
+        ("json.loads('SECRET')", "JSONDecodeError at line 5 of inner()"),
+        ("sys.exit('SECRET')", "SystemExit at line 5 of inner()"),
+    ],
+)
+def test_what_a_body_raises_is_told_by_its_kind_and_its_line_in_the_file(
+    migrator: Migrator, db: Db, write: Write, body: str, told: str
+) -> None:
+    write("0001_a.py", f"import json, sys\n\n\ndef inner(ctx):\n    {body}\n\n\ndef up(ctx):\n    inner(ctx)\n")
+    with pytest.raises(MigrationFailedError) as caught:
+        migrator.up()
+    assert f"0001_a.py failed: {told}. " in str(caught.value)
+    (record,) = db["_migronaut_migrations"].find()
+    assert (record["status"], record["error"]) == ("failed", told)
+    assert "SECRET" not in str(caught.value) + str(record)
+
+
+def test_what_cannot_be_registered_is_told_with_the_name_of_its_file(
+    standalone_db: Db, tmp_path: Path, write: Write
+) -> None:
+    write("0001_a.py", note("a"))
+    write("0002_b.py", BACKGROUND)
+    with pytest.raises(TransactionsUnsupportedError) as caught:
+        Migrator(client=standalone_db.client, db=standalone_db.name, migrations_dir=tmp_path).up()
+    assert str(caught.value).startswith("0002_b.py: ")
+    assert caught.value.context["name"] == "0002_b.py"
+    assert [row["name"] for row in caught.value.context["results"]] == ["0001_a.py"]
+
+
+@pytest.mark.parametrize(
     ("text", "word"),
     [
         ("def up(ctx)\n    pass\n", "line 1"),
@@ -146,7 +179,7 @@ def test_two_runs_at_once_one_is_refused_and_told_who_holds_the_lock(
     locks = MongoLocks(db)
     nonce = locks.acquire("migronaut", owner=Owner(name="ann", host="box", pid=7), ttl=60)
     assert nonce is not None
-    with pytest.raises(LockHeldError, match="ann"):
+    with pytest.raises(LockHeldError, match=r"ann .*died ends by itself, lock_ttl \(60 s\) after"):
         migrator.up()
     assert db.notes.count_documents({}) == 0
     waiting = Migrator(client=client, db=db.name, migrations_dir=tmp_path, on_lock_held="wait")

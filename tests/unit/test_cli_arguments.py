@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from migronaut.cli.main import cli, global_flags, main
 from migronaut.cli.session import meant
+from migronaut.cli.worker import installed
 from migronaut.errors import UsageError
 
 NAMES = ("0001_orders.py", "0002_orders_again.py", "0003_users.py")
@@ -177,6 +178,31 @@ def test_a_missing_library_is_told_before_anything_else(
     monkeypatch.setitem(sys.modules, queue, None)
     assert call(monkeypatch, *command, "--queue", queue) == 6
     assert f'pip install "migronaut[{queue}]"' in capsys.readouterr().err
+
+
+def test_threads_of_a_worker_of_rq_are_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "worker", "--queue", "rq", "--threads", "3") == 2
+    assert capsys.readouterr().err == "error: Workers of RQ have no threads; for 3 lanes use --processes 3.\n"
+
+
+@pytest.mark.parametrize("command", ["status", "run", "pause", "retry", "heal"])
+def test_a_command_of_a_group_is_pointed_to(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, command) == 2
+    assert capsys.readouterr().err.endswith(f"Did you mean `migronaut background {command}`?\n")
+    assert call(monkeypatch, "nonsense") == 2
+    assert "background" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("here_are", [(), ("dramatiq",), ("rq", "dramatiq")])
+def test_only_queues_whose_library_is_here_count_as_installed(
+    here_are: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("migronaut.cli.worker.find_spec", lambda name: name if name in here_are else None)
+    assert installed() == here_are
 
 
 def test_a_missing_option_with_choices_is_told_on_one_line(

@@ -118,6 +118,29 @@ def test_the_whole_view_shows_what_failed_and_what_can_be_done() -> None:
     assert "0 failed (plan" not in text
 
 
+def test_documents_that_failed_alike_are_one_row() -> None:
+    key, value = "KeyError at line 5 of migrate()", "ValueError at line 6 of migrate()"
+    errors = [
+        DocumentError(at=AT + timedelta(seconds=second), kind="transform-raised", message=message)
+        for second, message in enumerate([value, key, key, key, value])
+    ]
+    text = shown(display.details(evolve(RUNNING, errors=errors)))
+    rows = [line.split() for line in text.splitlines() if "transform-raised" in line]
+    assert [row[:3] for row in rows] == [["3", "2026-10-04", "12:00:03"], ["2", "2026-10-04", "12:00:04"]]
+    assert "documents that failed (latest 5)" in text
+
+
+def test_what_is_left_out_is_told_without_what_failed_before_a_retry() -> None:
+    text = " ".join(shown(display.details(evolve(RUNNING, totals=Counters(failed=2), left_out=1)), width=200).split())
+    assert "0 in conflict, 1 left out" in text
+    assert "failed (plan" not in text
+    assert "2 failed" not in text
+
+
+def test_before_the_first_pass_no_pass_is_shown() -> None:
+    assert "pass" not in shown(display.panel(evolve(RUNNING, pass_number=0)))
+
+
 def test_a_failure_shows_the_way_on_and_what_a_partition_raised() -> None:
     raised = PartitionError(partition=7, failures=3, failed=True, message="KeyError at line [5] of migrate()")
     text = shown(display.details(evolve(RUNNING, status=Status.FAILED, partition_errors=(raised,))), width=200)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from migronaut import Migrator
 from migronaut.config import Config, read_environment, resolve
 from migronaut.config.settings import NUMBERS
-from migronaut.errors import ConfigInvalidError
+from migronaut.errors import ConfigInvalidError, UsageError
 
 REQUIRED = {"uri": "mongodb://localhost", "db": "shop"}
 
@@ -184,6 +185,23 @@ def test_all_problems_of_all_places_are_told_at_once(settle: Settle, tmp_path: P
         "db": "is required; set MIGRONAUT_DB, --db or db in the configuration file",
         "flag lock_ttl": "must be a number of seconds from 1 to 3600",
     }
+
+
+def test_only_what_can_be_given_is_suggested(settle: Settle) -> None:
+    assert "background_inline" not in problems(settle, {**REQUIRED, "background": 1})["flag background"]
+    assert problems(settle, {**REQUIRED, "hook": 1}) == {"flag hook": "is not a setting"}
+    assert problems(settle, env={"MIGRONAUT_CLINT": "x"})["environment MIGRONAUT_CLINT"] == "is not a setting"
+    assert "client" in problems(settle, {**REQUIRED, "clint": 1})["flag clint"]
+
+
+def test_an_argument_of_a_call_is_no_flag() -> None:
+    with pytest.raises(ConfigInvalidError, match="setting nope is not a setting"):
+        Migrator(uri="mongodb://x", db="d", nope=1)
+
+
+def test_a_client_and_a_uri_together_are_refused() -> None:
+    with pytest.raises(UsageError, match="not both"):
+        Migrator(client=Client(), uri="mongodb://x", db="d")
 
 
 LATER = [

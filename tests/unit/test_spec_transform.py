@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import logging
+import signal
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from migronaut.core.state import Direction
-from migronaut.errors import InvalidMigrationError, TransformError
+from migronaut.errors import InvalidMigrationError, TransformError, describe
 from migronaut.spec import Background, Context, RunInfo, Transform
 
 
@@ -57,6 +60,39 @@ def test_an_interrupt_in_migrate_is_not_a_document_error() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(migrate=interrupted)
+
+
+def exiting(given: Any) -> Any:
+    sys.exit(3)
+
+
+def test_an_exit_of_migrate_is_an_error_of_its_document() -> None:
+    for result in run(migrate=exiting):
+        assert isinstance(result, TransformError)
+        assert "SystemExit at line" in describe(result)
+        assert "exiting()" in describe(result)
+
+
+def test_an_exit_of_migrate_many_fails_the_slice() -> None:
+    with pytest.raises(TransformError, match=r"SystemExit at line .* must not end the process"):
+        run(migrate_many=exiting)
+
+
+class Worker:
+    """Ends as a worker of RQ does when it is asked for the second time."""
+
+    def force_stop(self, number: int, frame: FrameType | None) -> None:
+        raise SystemExit
+
+
+@pytest.mark.parametrize("function", ["migrate", "migrate_many"])
+def test_an_exit_that_a_signal_asks_for_is_none_of_the_migration(function: str) -> None:
+    before = signal.signal(signal.SIGUSR1, Worker().force_stop)
+    try:
+        with pytest.raises(SystemExit):
+            run(**{function: lambda given: signal.raise_signal(signal.SIGUSR1)})
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_migrate_many_returns_one_result_per_document_exceptions_among_them() -> None:

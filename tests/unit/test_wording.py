@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migronaut.core.state import Spec
-from migronaut.core.wording import did_you_mean, plural, sentence
+from migronaut.core.wording import did_you_mean, plural, sentence, times
 from migronaut.engine.indexes import create_index
 
 NAMES = ("20261004120000_orders_shipping.py", "20261005120000_orders_billing.py", "0003_users.py")
@@ -51,3 +51,7 @@ def test_a_name_like_no_other_leads_nowhere(given: str) -> None:
 )
 def test_the_command_for_the_index_can_be_pasted_into_mongosh(collection: str, field: str, command: str) -> None:
     assert create_index(Spec(collection=collection, version_field=field)) == command
+
+
+def test_one_time_is_once() -> None:
+    assert [times(count) for count in (1, 2, 12_345)] == ["once", "2 times", "12 345 times"]

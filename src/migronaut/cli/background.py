@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import click
@@ -16,17 +16,13 @@ from migronaut.cli.hints import enqueue, heal
 from migronaut.cli.running import Looker, work_and_show
 from migronaut.cli.session import Session, pass_session
 from migronaut.cli.signals import stopping
+from migronaut.core.coordinator import failure_text, mending
 from migronaut.core.state import TERMINAL, Status
-from migronaut.core.wording import sentence
 from migronaut.engine.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
-from migronaut.errors import BackgroundFailedError, DriftFoundError, RunAbortedError
+from migronaut.errors import BackgroundFailedError, ChecksumMismatchError, DriftFoundError, RunAbortedError
 
 _WATCH = 1.0
-_HALTED: Mapping[str, Callable[[str], str]] = {
-    Status.PAUSED: lambda name: f"it is paused; `migronaut background resume {name}` goes on with it",
-    Status.FAILED: lambda name: f"it has failed; {display.mending(name)}",
-}
 _AT_WORK = (Status.BLOCKED, Status.PENDING, Status.RUNNING)
 
 
@@ -88,23 +84,41 @@ def run(session: Session, names: tuple[str, ...], concurrency: int) -> None:
     began = time.monotonic()
     looker = Looker(migrations, chosen, attended=True)
     before = {each.name: each for each in looker.look()}
+    held: ChecksumMismatchError | None = None
     with stopping(session.say) as stop:
-        work_and_show(session, looker, migrations, concurrency, stop)
+        try:
+            work_and_show(session, looker, migrations, concurrency, stop)
+        except ChecksumMismatchError as error:  # the others were worked; it is raised when they have been told
+            held = error
     found = looker.look()
+    untold = {row["name"] for row in held.context["halted"]} if held else set()
     for each in found:
-        _ended(session, each, before[each.name], time.monotonic() - began)
-    _judge(session, found, stop, begun={name for name, each in before.items() if each.status in _AT_WORK})
+        if each.name not in untold:
+            _ended(session, each, before[each.name], time.monotonic() - began)
+    begun = {name for name, each in before.items() if each.status in _AT_WORK}
+    _judge(session, found, stop, begun=begun, held=held)
     session.answer({"background": found})
 
 
 def _nothing_active(session: Session, migrations: BackgroundMigrations) -> None:
-    """Nothing can be worked; what somebody would have to take up first is named."""
-    found = [each for each in migrations.statuses() if each.status in _HALTED]
-    for each in found:
-        session.say(f"{each.name} was not worked: {_HALTED[each.status](each.name)}")
-    if not found:
+    """Nothing can be worked; what somebody would have to take up first is named.
+
+    Raises:
+        BackgroundFailedError: A migration has failed before.
+    """
+    statuses = migrations.statuses()
+    paused = [each for each in statuses if each.status == Status.PAUSED]
+    failed = [each for each in statuses if each.status == Status.FAILED]
+    for each in paused:
+        session.say(
+            f"{each.name} was not worked: it is paused; `migronaut background resume {each.name}` goes on with it"
+        )
+    halted = [_row(each.name, each.status) for each in (*paused, *failed)]
+    if failed:
+        raise BackgroundFailedError(f"Nothing was worked. {_failure(failed)}", halted=halted)
+    if not paused:
         session.say("No background migration has work to do.")
-    session.answer({"background": [], "halted": [_row(each.name, each.status) for each in found]})
+    session.answer({"background": [], "halted": halted})
 
 
 def _ended(session: Session, status: BackgroundStatus, before: BackgroundStatus, seconds: float) -> None:
@@ -123,19 +137,24 @@ def _ended(session: Session, status: BackgroundStatus, before: BackgroundStatus,
         session.say(f"  {words.number(status.left_out)} left out; `migronaut background status {status.name}` says why")
 
 
-def _judge(session: Session, found: Sequence[BackgroundStatus], stop: StopEvent, *, begun: Collection[str]) -> None:
+def _judge(
+    session: Session,
+    found: Sequence[BackgroundStatus],
+    stop: StopEvent,
+    *,
+    begun: Collection[str],
+    held: ChecksumMismatchError | None,
+) -> None:
     """No error when all that was begun is completed."""
     # People have read a line of each.
     results = [_outcome(each) for each in found] if session.options.as_json else []
     broken = [each for each in found if each.status == "failed"]
     if broken:
-        raise BackgroundFailedError(
-            " ".join(map(_why, broken))
-            + f" To go on, {display.mending(broken[0].name)} and `migronaut background run {broken[0].name}`.",
-            results=results,
-        )
+        raise BackgroundFailedError(_failure(broken), results=results, **(held.context if held else {}))
     if stop.is_set():
         raise RunAbortedError("Stopped on request; nothing is lost, run it again to go on.", results=results)
+    if held:
+        raise ChecksumMismatchError(held.message, results=results, **held.context)
     halted = [each for each in found if each.name in begun and each.status != Status.COMPLETED]
     if halted:
         raise RunAbortedError(
@@ -145,9 +164,12 @@ def _judge(session: Session, found: Sequence[BackgroundStatus], stop: StopEvent,
         )
 
 
-def _why(status: BackgroundStatus) -> str:
-    why = f"{status.name} failed: {sentence(status.last_error or 'no reason was kept')}"
-    return f"{why} The latest of them: {sentence(status.errors[-1].message)}" if status.errors else why
+def _failure(broken: Sequence[BackgroundStatus]) -> str:
+    """Why each of them failed, and the way on with the first."""
+    first = broken[0]
+    told = " ".join(failure_text(each.name, each.last_error, each.errors) for each in broken)
+    way_on = mending(first.name, first.last_error)
+    return f"{told} To go on, {way_on} and `migronaut background run {first.name}`."
 
 
 def _outcome(status: BackgroundStatus) -> dict[str, str]:

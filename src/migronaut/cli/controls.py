@@ -9,8 +9,10 @@ import click
 
 from migronaut.cli.grouping import examples
 from migronaut.cli.session import Session, pass_session, whoami
+from migronaut.core.coordinator import FileFact
 from migronaut.core.wording import plural
 from migronaut.engine.controls import Controlled
+from migronaut.engine.status import BackgroundStatus
 
 Function = Callable[..., Any]
 
@@ -31,24 +33,26 @@ def _request(by: str | None, reason: str | None) -> dict[str, str | None]:
     return {"requested_by": by or whoami(), "reason": reason}
 
 
-def going_on(name: str) -> str:
-    """Who goes on with a migration that has work to do."""
-    return (
-        f"`migronaut background run {name}`, or `migronaut background enqueue {name} --queue rq|dramatiq`; workers "
-        "find it by themselves within half a minute"
-    )
+def _going_on(status: BackgroundStatus) -> str:
+    """Who goes on with a migration that has work to do, and what comes before."""
+    name = status.name
+    first = f"`migronaut background repin {name}`, then " if status.file == FileFact.CHANGED else ""
+    enqueue = f"`migronaut background enqueue {name} --queue rq|dramatiq`"
+    return f"{first}`migronaut background run {name}`, or {enqueue}; workers find it by themselves within half a minute"
 
 
-def _tell(session: Session, done: Controlled, what: str, next_step: str | None = None) -> None:
+def _tell(
+    session: Session, done: Controlled, what: str, next_step: Callable[[BackgroundStatus], str] | None = None
+) -> None:
     state = done.state
     session.say(f"{state.name}: {_happened(done, what)}")
     if not done.stopped:
         session.say(f"  lanes are still at work; `migronaut background status {state.name}` shows them")
-    notice = session.migrator.background.status(state.name).notice
-    if notice:
-        session.say(f"  warning: {notice}")
+    status = session.migrator.background.status(state.name)
+    if status.notice:
+        session.say(f"  warning: {status.notice}")
     if next_step and (done.changed or done.repinned):
-        session.say(f"next: {next_step}")
+        session.say(f"next: {next_step(status)}")
     session.answer(
         {
             "name": state.name,
@@ -57,7 +61,7 @@ def _tell(session: Session, done: Controlled, what: str, next_step: str | None =
             "repinned": done.repinned,
             "stopped": done.stopped,
             "lanes": done.lanes,
-            "notice": notice,
+            "notice": status.notice,
         }
     )
 
@@ -85,7 +89,8 @@ def pause(session: Session, name: str, by: str | None, reason: str | None, *, wa
     """Stop the lanes at their next batch; nothing is lost."""
     name = session.registered(name)
     done = session.migrator.background.pause(name, wait=wait, **_request(by, reason))
-    _tell(session, done, "its lanes stop at their next batch", f"`migronaut background resume {name}` goes on")
+    resumed = f"`migronaut background resume {name}` goes on"
+    _tell(session, done, "its lanes stop at their next batch", lambda _: resumed)
 
 
 @click.command(epilog=examples("migronaut background resume orders_shipping"))
@@ -95,7 +100,7 @@ def resume(session: Session, name: str, by: str | None, reason: str | None) -> N
     """Go on with a paused migration."""
     name = session.registered(name)
     done = session.migrator.background.resume(name, **_request(by, reason))
-    _tell(session, done, "goes on where it was", going_on(name))
+    _tell(session, done, "goes on where it was", _going_on)
 
 
 @click.command(epilog=examples("migronaut background cancel orders_shipping --yes"))
@@ -112,7 +117,8 @@ def cancel(session: Session, name: str, by: str | None, reason: str | None, *, w
         yes=yes,
     )
     done = session.migrator.background.cancel(name, wait=wait, **_request(by, reason))
-    _tell(session, done, "its lanes stop at their next batch", f"`migronaut background retry {name}` takes it up again")
+    again = f"`migronaut background retry {name}` takes it up again"
+    _tell(session, done, "its lanes stop at their next batch", lambda _: again)
 
 
 @click.command(
@@ -141,7 +147,7 @@ def retry(
         )
     request = _request(by, reason)
     done = session.migrator.background.retry(name, from_start=from_start, repin=repin, **request)
-    _tell(session, done, "will be tried again", going_on(name))
+    _tell(session, done, "will be tried again", _going_on)
 
 
 @click.command(epilog=examples("migronaut background repin orders_shipping"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -15,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from migronaut.cli import words
-from migronaut.core.coordinator import FileFact
+from migronaut.core.coordinator import FileFact, mending
 from migronaut.core.progress import UNATTENDED
 from migronaut.core.state import TERMINAL, Status
 from migronaut.engine.status import BackgroundStatus
@@ -60,7 +61,8 @@ def panel(status: BackgroundStatus) -> RenderableType:
     if status.leases:
         parts.append(_lanes(status))
     parts += [Text(warning, style="yellow") for warning in warnings(status)]
-    title = Text.assemble((status.name, "bold"), "  ", (status.status, colour), f"  pass {status.pass_number}")
+    this_pass = f"  pass {status.pass_number}" if status.pass_number else ""
+    title = Text.assemble((status.name, "bold"), "  ", (status.status, colour), this_pass)
     return Panel(Group(*parts), title=title, title_align="left", subtitle=_subtitle(status), subtitle_align="left")
 
 
@@ -100,10 +102,7 @@ def details(status: BackgroundStatus) -> RenderableType:
     """The whole operator's view of one migration."""
     parts: list[RenderableType] = [panel(status), _facts(status)]
     if status.errors:
-        errors = Table("when", "kind", "what", title="documents that failed (latest)", title_justify="left", box=None)
-        for error in status.errors:
-            errors.add_row(f"{error.at:%Y-%m-%d %H:%M:%S}", error.kind, Text(error.message))
-        parts.append(errors)
+        parts.append(_document_errors(status))
     if status.partition_errors:
         parts.append(_partition_errors(status))
     history = Table("when", "action", "now", "by", "why", title="history (latest)", title_justify="left", box=None)
@@ -113,6 +112,17 @@ def details(status: BackgroundStatus) -> RenderableType:
     parts.append(history)
     parts.append(Text(f"now possible: {buttons(status)}", style="dim"))
     return Group(*parts)
+
+
+def _document_errors(status: BackgroundStatus) -> RenderableType:
+    """One row for all that failed alike, the latest last."""
+    latest = f"documents that failed (latest {len(status.errors)})"
+    errors = Table("documents", "last", "kind", "what", title=latest, title_justify="left", box=None)
+    counts = Counter((error.kind, error.message) for error in status.errors)
+    last = {(error.kind, error.message): error.at for error in status.errors}
+    for (kind, message), at in sorted(last.items(), key=lambda each: each[1]):
+        errors.add_row(str(counts[kind, message]), f"{at:%Y-%m-%d %H:%M:%S}", kind, Text(message))
+    return errors
 
 
 def _partition_errors(status: BackgroundStatus) -> RenderableType:
@@ -147,22 +157,14 @@ def _facts(status: BackgroundStatus) -> RenderableType:
     facts.add_row(
         "documents",
         f"{words.number(totals.migrated)} migrated, {words.number(totals.skipped)} skipped, "
-        f"{words.number(totals.conflicts)} in conflict, {words.number(totals.failed)} failed",
+        # Not the counter of failures: it also counts those that a retry has put right since.
+        f"{words.number(totals.conflicts)} in conflict, {words.number(status.left_out)} left out",
     )
-    facts.add_row("left out", words.number(status.left_out))
     if status.last_error:
         facts.add_row(Text("last error", style="red"), Text(status.last_error))
     if status.status == Status.FAILED:
-        facts.add_row("to go on", Text(mending(status.name)))
+        facts.add_row("to go on", Text(mending(status.name, status.last_error)))
     return facts
-
-
-def mending(name: str) -> str:
-    """The way on from a failure."""
-    return (
-        f"mend the file, then `migronaut background retry {name} --repin` (without --repin if the documents were "
-        "mended)"
-    )
 
 
 def table(statuses: Sequence[BackgroundStatus]) -> RenderableType:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from migronaut.cli.writing import writing
 from migronaut.errors import UsageError
 
 
@@ -31,6 +32,24 @@ class Chapters(click.Group):
         for commands in chapters.values():
             for command in commands:
                 self.add_command(command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; one that a group of this group has is pointed to."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            for group in self.commands.values():
+                if isinstance(group, click.Group) and args[0] in group.commands:
+                    meant = f"{ctx.command_path} {group.name} {args[0]}"
+                    raise UsageError(f"{error.format_message()} Did you mean `{meant}`?") from error
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; of an output that cannot be written, a sentence tells (Click would be silent)."""
+        with writing():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the chapters into the help."""

@@ -13,6 +13,7 @@ from migronaut.cli.grouping import examples
 from migronaut.cli.session import Session, pass_session, whoami
 from migronaut.cli.signals import stopping
 from migronaut.cli.words import duration
+from migronaut.cli.worker import installed
 from migronaut.errors import MigrationExistsError, UsageError
 from migronaut.files import create as create_file
 
@@ -107,7 +108,8 @@ def up(session: Session, name: str | None, by: str | None, reason: str | None) -
     if not rows:
         session.say("Nothing is pending.")
     if any(row.outcome == "registered" for row in rows):
-        session.say("next: `migronaut background run`, or start workers: `migronaut worker --queue rq`")
+        workers = " or ".join(f"`migronaut worker --queue {queue}`" for queue in installed())
+        session.say("next: `migronaut background run`" + (f", or start workers: {workers}" if workers else ""))
     altered = session.migrator.altered()
     for each in altered:
         session.say(f"warning: {each.warning}")

@@ -19,6 +19,7 @@ from migronaut.cli.line import create, init, up
 from migronaut.cli.session import GlobalOptions, Session
 from migronaut.cli.words import plain
 from migronaut.cli.worker import worker
+from migronaut.cli.writing import OutputError, writing
 from migronaut.core.ports import PortError
 from migronaut.errors import (
     ConnectionFailedError,
@@ -79,7 +80,8 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     flags, rest = global_flags(sys.argv[1:])
     try:
-        code = cli.main([*flags, *rest], prog_name="migronaut", standalone_mode=False)
+        with writing():
+            code = cli.main([*flags, *rest], prog_name="migronaut", standalone_mode=False)
     except Exception as error:
         sys.exit(_failed(error, flags))
     sys.exit(code if isinstance(code, int) else 0)
@@ -102,10 +104,18 @@ def _failed(error: Exception, flags: Collection[str]) -> int:
     """Say what went wrong, for people or machines; the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
+    try:
+        with writing():
+            return _told(error, flags)
+    except OutputError as unwritable:
+        return _told(unwritable, ())
+
+
+def _told(error: Exception, flags: Collection[str]) -> int:
     shown = _for_users(error)
     if "--verbose" in flags:
         click.echo(redact_lines("".join(traceback.format_exception(error))), err=True)
-    if "--json" in flags:
+    if "--json" in flags and not isinstance(error, OutputError):
         context = dict(shown.context)
         results = context.pop("results", [])
         failure = {"code": shown.code, "message": shown.message, "context": context}

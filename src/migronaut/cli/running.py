@@ -45,7 +45,7 @@ class Looker:
 def work_and_show(
     session: Session, looker: Looker, migrations: BackgroundMigrations, concurrency: int, stop: StopEvent
 ) -> None:
-    """Work in a thread, draw in this one."""
+    """Work in a thread, draw in this one; what the work raises is raised when the last view is drawn."""
     raised: list[BaseException] = []
 
     def work() -> None:
@@ -66,9 +66,10 @@ def work_and_show(
             if thread.is_alive():
                 stop.set("the display ended")
                 thread.join()
+        with suppress(ConnectionFailedError):
+            live.update(*looker.look())
         if raised:
             raise raised[0]
-        live.update(*looker.look())
 
 
 @contextmanager

@@ -13,9 +13,10 @@ from typing import Any
 
 import click
 from attrs import evolve, frozen
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from migronaut.cli.words import plain
+from migronaut.cli.writing import Lines
 from migronaut.config import Config, read_environment, resolve
 from migronaut.core.wording import did_you_mean
 from migronaut.errors import MigrationNotFoundError, NotRegisteredError, UsageError
@@ -43,7 +44,7 @@ class Session:
         colour: dict[str, Any] = {"no_color": True} if options.no_color else {}
         # A machine's standard error gets plain lines, never panels that are redrawn.
         plain_lines: dict[str, Any] = {"force_terminal": False} if options.as_json else {}
-        self.console = Console(stderr=options.as_json, quiet=options.quiet, highlight=False, **colour, **plain_lines)
+        self.console = Lines(stderr=options.as_json, quiet=options.quiet, highlight=False, **colour, **plain_lines)
 
     @cached_property
     def config(self) -> Config:

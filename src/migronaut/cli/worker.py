@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
@@ -18,13 +19,14 @@ from migronaut.cli.session import Session, pass_session
 from migronaut.config.settings import CHECKS, CODE_ONLY
 from migronaut.config.sources import PREFIX
 from migronaut.core.ports import QueuePort
-from migronaut.errors import ConfigInvalidError
+from migronaut.errors import ConfigInvalidError, UsageError
 from migronaut.migrator import APP
 
 DEFAULT_QUEUE = "migronaut-background"
 QUEUES = click.Choice(["rq", "dramatiq"])
 _URLS = {"rq": "MIGRONAUT_REDIS_URL", "dramatiq": "MIGRONAUT_BROKER_URL"}
 _QUEUE = "MIGRONAUT_QUEUE"
+_THREADS = 4
 
 
 def broker_url(session: Session, queue: str, given: str | None) -> str:
@@ -49,6 +51,11 @@ def require_library(queue: str) -> None:
         import_module(f"migronaut_{queue}")
     except ImportError as error:
         raise ConfigInvalidError(str(error), setting="queue") from None
+
+
+def installed() -> tuple[str, ...]:
+    """The queues whose library is here."""
+    return tuple(queue for queue in QUEUES.choices if find_spec(queue) is not None)
 
 
 def queue_name(environment: Mapping[str, str]) -> str:
@@ -86,15 +93,17 @@ def open_port(session: Session, queue: str, url: str | None) -> QueuePort[Any]:
 )
 @click.option("--queue", type=QUEUES, required=True, help="Which library's workers.")
 @click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
-@click.option("--threads", type=click.IntRange(1, 64), default=4, show_default=True, help="Lanes in each (Dramatiq).")
+@click.option("--threads", type=click.IntRange(1, 64), help="Lanes in each, of Dramatiq alone; default: 4.")
 @click.option("--broker-url", "given", default=None, help="Default: MIGRONAUT_REDIS_URL or MIGRONAUT_BROKER_URL.")
 @pass_session
-def worker(session: Session, queue: str, processes: int, threads: int, given: str | None) -> int:
+def worker(session: Session, queue: str, processes: int, threads: int | None, given: str | None) -> int:
     """Run workers for background migrations, until they are told to stop.
 
     An RQ process works one lane: start as many as you want lanes. Active migrations are found within
     half a minute; `migronaut background enqueue` wakes the workers at once.
     """
+    if queue == "rq" and threads is not None:
+        raise UsageError(f"Workers of RQ have no threads; for {threads} lanes use --processes {threads}.")
     require_library(queue)
     url = broker_url(session, queue, given)
     os.environ.update(_exported(session))
@@ -103,7 +112,7 @@ def worker(session: Session, queue: str, processes: int, threads: int, given: st
             from migronaut_dramatiq.app import work as work_dramatiq
 
             name = queue_name(session.environment)
-            return work_dramatiq(url, processes=processes, threads=threads, queue_name=name)
+            return work_dramatiq(url, processes=processes, threads=threads or _THREADS, queue_name=name)
         from migronaut_rq import work
     except ImportError as error:
         raise ConfigInvalidError(str(error)) from None

@@ -30,6 +30,7 @@ def resolve(
     cwd: Path,
     config_file: Path | None = None,
     env_file: Path | None = None,
+    in_code: bool = False,
 ) -> Config:
     """Find every setting in the place that counts most, and check them all.
 
@@ -47,13 +48,14 @@ def resolve(
         cwd: The working directory.
         config_file: ``.toml`` or ``.py``, relative to ``cwd``; must exist when given.
         env_file: Read instead of ``.env``; must exist when given.
+        in_code: The flags are arguments of a call: a problem names a setting, not a flag.
 
     Raises:
         ConfigInvalidError: All problems, in the message and in ``context["problems"]`` as
             ``{"path", "problem"}``. No value is ever quoted.
     """
     in_file = from_file(config_file, cwd)
-    sources = _sources(flags, env, cwd, env_file, in_file)
+    sources = (from_flags(flags, cwd, kind="setting" if in_code else "flag"), *_sources(env, cwd, env_file, in_file))
     winners = _winners(sources)
     problems = [problem for source in sources for problem in _key_problems(source)]
     problems += _missing(winners)
@@ -68,12 +70,9 @@ def resolve(
     return Config(**values, origins=origins)
 
 
-def _sources(
-    flags: Mapping[str, Any], env: Mapping[str, str], cwd: Path, env_file: Path | None, in_file: Source | None
-) -> tuple[Source, ...]:
-    """Return the places, most important first."""
+def _sources(env: Mapping[str, str], cwd: Path, env_file: Path | None, in_file: Source | None) -> tuple[Source, ...]:
+    """Return the places behind the flags, most important first."""
     written = (
-        from_flags(flags, cwd),
         from_variables(env, "environment", cwd),
         from_variables(read_env_file(env_file, cwd), (env_file or Path(".env")).name, cwd),
     )
@@ -99,7 +98,8 @@ def _key_problem(name: str, source: Source) -> str | None:
     if name in LATER:
         return "is not supported yet; leave it out"
     if name not in CHECKS:
-        close = difflib.get_close_matches(name, (*CHECKS, *LATER), n=1)
+        possible = CHECKS if source.is_code else CHECKS.keys() - CODE_ONLY
+        close = difflib.get_close_matches(name, sorted(possible), n=1)
         return "is not a setting" + (f"; did you mean {source.name_of(close[0])}?" if close else "")
     if name in CODE_ONLY and not source.is_code:
         return "is an object; pass it in code or from migronaut_config.py"

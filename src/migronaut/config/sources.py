@@ -55,10 +55,14 @@ class Source:
         return PREFIX + setting.upper() if self.is_text else setting
 
 
-def from_flags(flags: Mapping[str, Any], base: Path) -> Source:
-    """Take the arguments of a call or of the command line; those that are None were not given."""
+def from_flags(flags: Mapping[str, Any], base: Path, *, kind: str = "flag") -> Source:
+    """Take the arguments of a call or of the command line; those that are None were not given.
+
+    Args:
+        kind: What one of them is called when it has a problem.
+    """
     given = {name: value for name, value in flags.items() if value is not None}
-    return Source(values=given, origin="flag", path="flag {key}", base=base, is_code=True)
+    return Source(values=given, origin="flag", path=f"{kind} {{key}}", base=base, is_code=True)
 
 
 def from_variables(variables: Mapping[str, str], place: str, base: Path) -> Source:

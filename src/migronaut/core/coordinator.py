@@ -6,15 +6,17 @@ The engine gathers the facts, asks ``next_step``, performs the answer, and asks 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from attrs import frozen
 
-from migronaut.core.state import SCHEMA, TERMINAL, BackgroundState, Phase, Status
-from migronaut.core.wording import plural
+from migronaut.core.state import SCHEMA, TERMINAL, BackgroundState, DocumentError, Phase, Status
+from migronaut.core.wording import plural, sentence
 
 POLL = 5.0
 """Seconds until a waiting coordinator looks again."""
+_STILL_WRITTEN = "old-shape documents keep appearing"
 
 
 class FileFact(StrEnum):
@@ -228,10 +230,35 @@ def verdict(
         return Complete()
     if state.pass_number >= state.spec.max_passes:
         return Fail(
-            reason=f"old-shape documents keep appearing after {state.pass_number} passes; "
+            reason=f"{_STILL_WRITTEN} after {state.pass_number} passes; "
             "is an old release of the application still writing them?"
         )
     return NextPass()
+
+
+def failure_text(name: str, reason: str | None, errors: Sequence[DocumentError]) -> str:
+    """Why a migration failed, in sentences.
+
+    Args:
+        reason: Its ``last_error``.
+        errors: Of documents; the latest is quoted.
+    """
+    why = f"{name} failed: {sentence(reason or 'no reason was kept')}"
+    return f"{why} The latest of them: {sentence(errors[-1].message)}" if errors else why
+
+
+def mending(name: str, reason: str | None) -> str:
+    """The way on from a failure.
+
+    Args:
+        reason: The ``last_error`` of the migration.
+    """
+    if reason is not None and reason.startswith(_STILL_WRITTEN):
+        return f"make sure that no old release writes them any more, then `migronaut background retry {name}`"
+    return (
+        f"mend the file, then `migronaut background retry {name} --repin` (without --repin if the documents were "
+        "mended)"
+    )
 
 
 def budget_text(failed: int, budget: int) -> str:

@@ -18,6 +18,11 @@ def plural(count: int, word: str) -> str:
     return f"{number} {word}" if count == 1 else f"{number} {word}s"
 
 
+def times(count: int) -> str:
+    """``once``, ``12 345 times``."""
+    return "once" if count == 1 else plural(count, "time")
+
+
 def sentence(text: str) -> str:
     """The text with one mark at its end."""
     return text if text.endswith((".", "?", "!", "…")) else f"{text}."

@@ -12,6 +12,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from migronaut.cli.words import number
+from migronaut.core.wording import times
 from migronaut.demo.options import IMPATIENT, QueueKind
 from migronaut.demo.processes import WorkerCommand
 from migronaut.demo.project import NAME, Pace
@@ -93,7 +94,7 @@ class Story:
         )
         if totals.retried:
             self.say(
-                f"  {number(totals.retried)} times the application wrote an order that was just being migrated: "
+                f"  {times(totals.retried).capitalize()} the application wrote an order that was just being migrated: "
                 "nothing was overwritten, the order was read again."
             )
 

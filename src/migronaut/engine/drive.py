@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from migronaut.core.coordinator import Done, Process, Wait
@@ -17,30 +17,39 @@ _OTHERS_WORK = 1.0
 """Seconds between two looks while lanes of other processes hold all that is left."""
 
 
-def drive_all(engine: Engine, names: Sequence[str], *, owner: Owner, stop: Stop, lanes: int = 1) -> None:
+def drive_all(engine: Engine, names: Sequence[str], *, owner: Owner, stop: Stop, lanes: int = 1) -> Mapping[str, str]:
     """Work several migrations to their end, in turn: one that has to wait does not hold up the others.
 
-    Ends early for a migration that waits for one which has failed or was cancelled.
+    Ends early for a migration that somebody has to put right first, for example its file on this machine, and for
+    one that waits for such a migration or for one which has failed or was cancelled.
+
+    Returns:
+        The migrations that somebody has to put right first, each with what is wrong and what to do.
 
     Raises:
         UnavailableError: No primary answered for a minute.
     """
+    held: dict[str, str] = {}
     left = list(names)
     while left and not stop.is_set():
-        left = [name for name in left if not _is_over(engine, name, owner=owner, stop=stop, lanes=lanes)]
+        left = [name for name in left if not _is_over(engine, name, held, owner=owner, stop=stop, lanes=lanes)]
         if left:
             engine.ports.clock.sleep(_OTHERS_WORK, stop)
+    return held
 
 
-def _is_over(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int) -> bool:
-    """Work one as far as it goes now; True when it has ended, or cannot begin."""
-    status = drive(engine, name, owner=owner, stop=stop, lanes=lanes, wait=False)
+def _is_over(engine: Engine, name: str, held: dict[str, str], *, owner: Owner, stop: Stop, lanes: int) -> bool:
+    """Work one as far as it goes now; True when it has ended, is held (and added to those), or cannot begin."""
+    found = _drive(engine, name, owner=owner, stop=stop, lanes=lanes, wait=False)
+    if isinstance(found, Wait) and found.for_operator:
+        held[name] = found.reason
+        return True
     load = engine.ports.store.load
     state = load(name)
     if state is None or state.status is not Status.BLOCKED:
-        return state is None or status is not None
+        return state is None or isinstance(found, Status)
     required = [load(each) for each in state.requires]
-    return any(each is not None and each.status in _BROKEN for each in required)
+    return any(each is not None and (each.status in _BROKEN or each.name in held) for each in required)
 
 
 def drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1, wait: bool = True) -> Status | None:
@@ -57,12 +66,20 @@ def drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1
     Raises:
         UnavailableError: No primary answered for a minute.
     """
+    found = _drive(engine, name, owner=owner, stop=stop, lanes=lanes, wait=wait)
+    return None if isinstance(found, Wait) else found
+
+
+def _drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int, wait: bool) -> Status | Wait | None:
+    """What ``drive`` does; without ``wait`` it returns what the coordinator waits for."""
     clock = engine.ports.clock
     while not stop.is_set():
         match patiently(lambda: engine.coordinate(name, owner=owner, stop=stop), name=name, clock=clock, stop=stop):
             case Done(status=status):
                 return status
-            case Wait() | Process(lanes=0) if not wait:
+            case Wait() as waiting if not wait:
+                return waiting
+            case Process(lanes=0) if not wait:
                 return None
             case Wait(retry_after=seconds):
                 clock.sleep(seconds, stop)
@@ -89,8 +106,9 @@ def _work_lane(engine: Engine, name: str, *, owner: Owner, stop: Stop) -> None:
     while not stop.is_set():
         result = engine.run_slice(name, owner=owner, stop=stop, run=owner.name, attempt=failures)
         decision = after_slice(result, failures=failures, stopping=False)
-        # A lane without a slot would hold up its neighbours, and the end, for half a lease.
-        if not isinstance(decision, Again) or result.outcome is Outcome.BUSY:
+        # A lane without a slot would hold up its neighbours, and the end, for half a lease; one without its file for
+        # ever, where only the coordinator knows whether to wait.
+        if not isinstance(decision, Again) or result.outcome in (Outcome.BUSY, Outcome.WAITING):
             return
         failures = decision.failures
         engine.ports.clock.sleep(decision.delay, stop)

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from migronaut.core.ports import PortError
-from migronaut.errors import ConnectionFailedError, redact
+from migronaut.errors import ConnectionFailedError, UsageError, redact
+
+_CLOSED = "InvalidOperation"
+"""What a port says of the driver's only complaint about how it is used: the client was closed."""
 
 
 @contextmanager
@@ -15,10 +18,15 @@ def speaking() -> Iterator[None]:
 
     Raises:
         ConnectionFailedError: The database did not answer.
+        UsageError: The client was closed, so that no database can answer.
     """
     try:
         yield
     except PortError as error:
+        if str(error) == _CLOSED:
+            raise UsageError(
+                "The MongoDB client was closed, so that nothing can be asked of it; make a Migrator with an open one."
+            ) from error
         raise ConnectionFailedError(
             f"MongoDB did not answer ({redact(error) or type(error).__name__}); nothing is lost: "
             "try again when it does."

@@ -144,9 +144,13 @@ def _failed(path: Path, error: BaseException) -> InvalidMigrationError:
         return InvalidMigrationError(f"{place}: {error.message}", **{**error.context, **context})
     kind = type(error).__name__
     said = f" ({redact(error)})" if isinstance(error, _SAFE_TO_QUOTE) else ""
+    what = (
+        "the library is missing here: install it where migrations are loaded, or correct the import."
+        if isinstance(error, ModuleNotFoundError)
+        else "outside of its functions a migration file should only declare things."
+    )
     return InvalidMigrationError(
-        f"{place}: {kind} was raised while the file was loaded{said}; "
-        "outside of its functions a migration file should only declare things.",
+        f"{place}: {kind} was raised while the file was loaded{said}; {what}",
         **context,
         exception=kind,
     )

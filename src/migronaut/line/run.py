@@ -13,6 +13,7 @@ from pymongo.database import Database
 
 from migronaut.core.ports import Clock, Heartbeat, Owner, Stop
 from migronaut.core.state import Direction, Status
+from migronaut.core.wording import sentence
 from migronaut.engine import Ports
 from migronaut.engine.registering import register
 from migronaut.engine.states import Request
@@ -21,8 +22,9 @@ from migronaut.errors import (
     LockHeldError,
     LockLostError,
     MigrationFailedError,
+    MigronautError,
     RunAbortedError,
-    redact,
+    describe,
 )
 from migronaut.files import Migration
 from migronaut.line.altered import Altered, altered
@@ -31,6 +33,7 @@ from migronaut.line.context import MigrationContext, RunDetails
 from migronaut.line.selection import pending, refuse_unsupported
 from migronaut.mongo.changelog import Entry, MongoChangelog, Record, RecordKind, RecordStatus
 from migronaut.mongo.locks import MongoLocks
+from migronaut.spec.transform import from_signal
 
 LOCK = "migronaut"
 
@@ -121,7 +124,7 @@ class Line:
         advice = None
         self._require(migration, rows)
         if migration.background is not None:
-            advice = self._register(migration, request)
+            advice = self._register(migration, request, rows)
         else:
             self._call(migration, run, stop, rows, started)
         duration = self.ports.clock.monotonic() - started
@@ -142,10 +145,15 @@ class Line:
                     results=_plain(rows),
                 )
 
-    def _register(self, migration: Migration, request: Request) -> str | None:
-        found = register(
-            self.ports, migration.name, direction=Direction.FORWARD, registration=uuid4().hex, request=request
-        )
+    def _register(self, migration: Migration, request: Request, rows: list[Row]) -> str | None:
+        try:
+            found = register(
+                self.ports, migration.name, direction=Direction.FORWARD, registration=uuid4().hex, request=request
+            )
+        except MigronautError as error:
+            named = migration.name in error.message
+            message = error.message if named else f"{migration.name}: {error.message}"
+            raise type(error)(message, **{"name": migration.name, "results": _plain(rows)} | error.context) from error
         return found.advice
 
     def _call(self, migration: Migration, run: RunDetails, stop: Stop, rows: list[Row], started: float) -> None:
@@ -157,12 +165,16 @@ class Line:
             raise AssertionError("a file without background has up()")
         try:
             body(context)
-        except Exception as error:
-            text = redact(f"{type(error).__name__}: {error}")
+        except (Exception, SystemExit) as error:
+            if isinstance(error, SystemExit) and from_signal(error):
+                raise
+            # What the error says may quote a document, or a secret: it stays in the process.
+            text = describe(error, within=str(self.catalog.directory.path / migration.name))
             duration = self.ports.clock.monotonic() - started
             self.changelog.failed(self._entry(migration, run, duration), error=text)
             raise MigrationFailedError(
-                f"{migration.name} failed: {text}. What it wrote before stays; mend it, then run `migronaut up` again.",
+                f"{migration.name} failed: {sentence(text)} What it wrote before stays; mend it, then run "
+                "`migronaut up` again (--verbose shows the whole trace).",
                 name=migration.name,
                 results=_plain(rows),
             ) from error
@@ -199,7 +211,10 @@ class Line:
         if nonce is None:
             holder = self.locks.holder(LOCK)
             who = f" by {holder.owner} (pid {holder.pid} on {holder.host})" if holder else ""
-            raise LockHeldError(f"Another run holds the migration lock{who}; wait until it has ended, then run again.")
+            raise LockHeldError(
+                f"Another run holds the migration lock{who}; wait until it has ended, then run again. The lock of a "
+                f"run that died ends by itself, lock_ttl ({self.lock_ttl:g} s) after its last sign of life."
+            )
         return nonce
 
     def _wait(self, stop: Stop, clock: Clock) -> str | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import signal
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
 from migronaut.core.state import Direction
-from migronaut.errors import TransformError
+from migronaut.errors import TransformError, describe
 from migronaut.spec.callables import takes_context
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def transform_one_by_one(function: Callable[..., object]) -> Transform:
     def slot(document: Document, context: Context) -> object:
         try:
             return function(document, context) if with_context else function(document)
+        except SystemExit as error:
+            return _exit_error(error)
         except Exception as error:
             return error
 
@@ -87,7 +91,10 @@ def transform_many(function: Callable[..., object]) -> Transform:
 
     def call(documents: list[Document], context: Context) -> list[object]:
         count = len(documents)
-        results = function(documents, context) if with_context else function(documents)
+        try:
+            results = function(documents, context) if with_context else function(documents)
+        except SystemExit as error:
+            raise _exit_error(error) from error
         if not isinstance(results, list | tuple):
             raise TransformError(
                 f"The function for many documents returned {type(results).__name__}; "
@@ -103,3 +110,20 @@ def transform_many(function: Callable[..., object]) -> Transform:
         return list(results)
 
     return Transform(call)
+
+
+def _exit_error(exit_: SystemExit) -> TransformError:
+    """An exit that a migration asked for, as an error of it: it would end a worker, again and again.
+
+    Raises:
+        SystemExit: The handler of a signal asked for it.
+    """
+    if from_signal(exit_):
+        raise exit_
+    return TransformError(f"{describe(exit_)}; a migration must not end the process: raise another exception.")
+
+
+def from_signal(exit_: SystemExit) -> bool:
+    """True when a signal's handler, which may run in the middle of any function, raised it: so RQ ends a worker."""
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(exit_.__traceback__))
