@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from pymongo import MongoClient
 from pymongo.database import Database
 
 from migronaut.embedded import EmbeddedMongo, EmbeddedValkey
+
+# How long an example takes says more about the machine than about the code. What fails can be repeated.
+settings.register_profile("tests", deadline=None, print_blob=True)
+settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")

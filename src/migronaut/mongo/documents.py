@@ -13,7 +13,7 @@ from typing import Any
 import bson
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
-from pymongo.errors import ExecutionTimeout, OperationFailure, PyMongoError, WTimeoutError
+from pymongo.errors import ExecutionTimeout, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
@@ -31,24 +31,14 @@ from migronaut.core.ports import (
 from migronaut.core.state import Cursor, Partition, Scope, Spec
 from migronaut.mongo.connection import translating
 from migronaut.mongo.pipelines import PipelineUpdates
-from migronaut.mongo.raw import replies, split
+from migronaut.mongo.scans import BY_ID, Scans
 from migronaut.mongo.scopes import all_of, bracket_of, scope_filter, type_filter
 from migronaut.mongo.store import MongoStore
+from migronaut.mongo.unfit import unfit
 from migronaut.mongo.updates import UpdateCommands
 from migronaut.versioning import CODEC
 
-_MAX_READ = 16 * 1024 * 1024
-"""Bytes after which a batch is cut, so that the memory of a lane does not follow the size of documents."""
-_MAX_IDS = 4 * 1024 * 1024
-"""The same for ids, which must also fit into one query when the batch is halved."""
-_MOST_IN_REPLY = 10_000
 _COMMIT_TRIES = 3
-_NEVER_MET = frozenset({2, 79, 100})
-"""Codes for a write concern: not on a standalone server, an unknown mode, more members than there are."""
-_ACKNOWLEDGED_WITHIN = 5000
-"""Milliseconds to wait for the members when asking whether they could acknowledge at all."""
-_BY_ID = [("_id", 1)]
-_ID_ONLY = {"_id": 1}
 
 
 class MongoDocuments:
@@ -62,10 +52,10 @@ class MongoDocuments:
         self._updates = UpdateCommands(self._db, spec.collection)
         self._pipelines = PipelineUpdates(self._db, spec.collection)
         self._collection = self._db[spec.collection]
+        self._scans = Scans(self._collection, spec)
         self._write_concern = WriteConcern(**spec.write_concern)
         # A pipeline's update may be undone by a failover together with its checkpoint: then the range is done again.
         self._before_checkpoint = {"w": 1} if spec.write_concern == {"w": "majority"} else spec.write_concern
-        self._hint: list[tuple[str, int]] | None = None
 
     def transactions(self) -> bool:
         """True on replica sets and mongos."""
@@ -76,34 +66,12 @@ class MongoDocuments:
     def unfit(self) -> str | None:
         """Look at what the collection is, and ask with a write that touches nothing."""
         with translating():
-            named = self._db.list_collections(filter={"name": self._spec.collection})
-            kind = next((found["type"] for found in named), "collection")
-            if kind != "collection":
-                return f"{self._spec.collection} is a {kind}: give the name of a collection"
-            if not self._acknowledged():
-                return (
-                    "its write_concern can never be met here: it asks for more members than there are, or for a mode "
-                    "that is not defined; correct it"
-                )
-        return None
-
-    def _acknowledged(self) -> bool:
-        asked = WriteConcern(**dict(self._spec.write_concern) | {"wtimeout": _ACKNOWLEDGED_WITHIN})
-        collection = self._collection.with_options(write_concern=asked)
-        try:
-            collection.update_one({"_id": {"$in": []}}, {"$unset": {"nothing": ""}})
-        except WTimeoutError:
-            return True  # late, but possible
-        except OperationFailure as error:
-            if error.code in _NEVER_MET:
-                return False
-            raise
-        return True
+            return unfit(self._collection, self._spec.write_concern)
 
     def indexed(self) -> bool:
         """True when an index on version and ``_id`` exists, or none is needed."""
         with translating():
-            return not self._spec.versioned or len(self._index()) > 1
+            return not self._spec.versioned or self._scans.indexed()
 
     def count(
         self, match: Mapping[str, Any], *, limit: int, without: Sequence[Any] = (), timeout: float | None = None
@@ -112,7 +80,7 @@ class MongoDocuments:
         query = all_of(match, _excluding(without))
         with _capped(timeout) as options:
             if self._spec.versioned:
-                options["hint"] = self._index()
+                options["hint"] = self._scans.hint()
             # By predicate the server knows better which index, if any, finds what matches.
             return self._collection.count_documents(query, limit=limit, **options)
 
@@ -127,7 +95,7 @@ class MongoDocuments:
             return tuple(bracket.name for bracket in BRACKETS if self._holds(bracket.name))
 
     def _holds(self, bracket: str) -> bool:
-        found = self._collection.find_one({"_id": type_filter(bracket)}, {"_id": 1}, hint=_BY_ID)
+        found = self._collection.find_one({"_id": type_filter(bracket)}, {"_id": 1}, hint=BY_ID)
         return found is not None
 
     def sample(
@@ -147,65 +115,31 @@ class MongoDocuments:
         self, match: Mapping[str, Any], scope: Scope, *, after: Cursor | None, limit: int, without: Sequence[Any] = ()
     ) -> Batch:
         """The next raw documents of a scope, cut after 16 MiB."""
-        return self._scan(all_of(match, scope_filter(scope, after), _excluding(without)), limit)
+        query = all_of(match, scope_filter(scope, after), _excluding(without))
+        with translating():
+            read = self._scans.forward(query, limit)
+        self.interrupt("documents.read")
+        return read
 
     def read_ids(
         self, match: Mapping[str, Any], scope: Scope, *, after: Cursor | None, limit: int, without: Sequence[Any] = ()
     ) -> Batch:
         """The next ids of a scope; with the index on version and ``_id`` no document is touched."""
         query = all_of(match, scope_filter(scope, after), _excluding(without))
-        return self._scan(query, limit, _ID_ONLY, most=_MAX_IDS)
-
-    def _scan(
-        self,
-        query: Mapping[str, Any],
-        limit: int,
-        projection: Mapping[str, int] | None = None,
-        *,
-        most: int = _MAX_READ,
-    ) -> Batch:
-        documents: list[bytes] = []
-        size = 0
         with translating():
-            cursor = self._collection.find_raw_batches(
-                query, projection, sort=_BY_ID, limit=limit, batch_size=min(limit, _MOST_IN_REPLY), hint=self._index()
-            )
-            with cursor:
-                for reply in replies(cursor):
-                    documents += split(reply)
-                    size += len(reply)
-                    if size >= most and len(documents) < limit:
-                        return self._read(documents, end=False)
-        return self._read(documents, end=len(documents) < limit)
-
-    def _read(self, documents: list[bytes], *, end: bool) -> Batch:
+            read = self._scans.forward(query, limit, ids_only=True)
         self.interrupt("documents.read")
-        return Batch(documents=tuple(documents), end=end)
+        return read
 
     def fetch(self, ids: Sequence[Any], *, match: Mapping[str, Any] | None = None) -> tuple[bytes, ...]:
         """Documents by ``_id``, in its order."""
         with translating():
-            return tuple(self._by_id(ids, match=match, session=None))
+            return tuple(self._scans.by_id(ids, match=match))
 
     def fetch_ids(self, ids: Sequence[Any], *, match: Mapping[str, Any] | None = None) -> tuple[bytes, ...]:
         """Ids of documents by ``_id``, in its order."""
         with translating():
-            return tuple(self._by_id(ids, match=match, session=None, projection=_ID_ONLY))
-
-    def _by_id(
-        self,
-        ids: Sequence[Any],
-        *,
-        match: Mapping[str, Any] | None,
-        session: ClientSession | None,
-        projection: Mapping[str, int] | None = None,
-    ) -> list[bytes]:
-        query = all_of({"_id": {"$in": list(ids)}}, match or {})
-        cursor = self._collection.find_raw_batches(
-            query, projection, sort=_BY_ID, batch_size=len(ids) + 1, hint=_BY_ID, session=session
-        )
-        with cursor:
-            return [document for reply in replies(cursor) for document in split(reply)]
+            return tuple(self._scans.by_id(ids, match=match, ids_only=True))
 
     def write_same(
         self,
@@ -236,7 +170,7 @@ class MongoDocuments:
 
     def _left_out(self, writes: Sequence[Write], session: ClientSession) -> frozenset[int]:
         """Which documents are not, byte for byte, the ones that were transformed."""
-        now = self._by_id([write.id for write in writes], match=None, session=session)
+        now = self._scans.by_id([write.id for write in writes], session=session)
         if len(now) == len(writes) and all(write.before == raw for write, raw in zip(writes, now, strict=True)):
             return frozenset()
         present = set(now)
@@ -246,7 +180,7 @@ class MongoDocuments:
         self, writes: Sequence[Write], indexes: Sequence[int], must_leave: Mapping[str, Any], session: ClientSession
     ) -> None:
         """Refuse the first written document that would match for ever."""
-        still = self._by_id([writes[index].id for index in indexes], match=must_leave, session=session)
+        still = self._scans.by_id([writes[index].id for index in indexes], match=must_leave, session=session)
         if still:
             keys = {bson.encode({"_id": bson.decode(raw, CODEC)["_id"]}, codec_options=CODEC) for raw in still}
             for index in indexes:
@@ -271,7 +205,7 @@ class MongoDocuments:
     ) -> int:
         """One update by pipeline, atomic for each document."""
         chosen = scope_filter(scope, None) if only is None else {"_id": {"$in": list(only)}}
-        hint = self._index() if only is None else _BY_ID
+        hint = self._scans.hint() if only is None else BY_ID
         query = all_of(match, chosen, _excluding(without))
         with translating():
             changed = self._pipelines.rewrite(query, stages, hint=hint, write_concern=self._before_checkpoint)
@@ -288,25 +222,6 @@ class MongoDocuments:
         """Ask with an update that finds nothing."""
         with translating():
             return self._pipelines.refusal_of(stages)
-
-    def _index(self) -> list[tuple[str, int]]:
-        """What scans go by: the index on version and ``_id`` where it exists, else the one on ``_id``."""
-        if self._hint is None:
-            wanted = [(self._spec.version_field, 1), *_BY_ID]
-            self._hint = wanted if self._spec.versioned and self._has_index(wanted) else _BY_ID
-        return self._hint
-
-    def _has_index(self, keys: list[tuple[str, int]]) -> bool:
-        indexes = list(self._collection.list_indexes())
-        # Queries compare as the collection does by default, and so does the index that every collection has.
-        collation = next((index.get("collation") for index in indexes if index["name"] == "_id_"), None)
-        partial = ("sparse", "partialFilterExpression", "hidden")
-        return any(
-            list(index["key"].items()) == keys
-            and index.get("collation") == collation
-            and not any(index.get(option) for option in partial)
-            for index in indexes
-        )
 
 
 @contextmanager

@@ -1,0 +1,95 @@
+"""Reading raw documents of one collection: forward through an index, or by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+
+from migronaut.core.ports import Batch
+from migronaut.core.state import Spec
+from migronaut.mongo.raw import replies, split
+from migronaut.mongo.scopes import all_of
+
+BY_ID = [("_id", 1)]
+
+_MAX_READ = 16 * 1024 * 1024
+"""Bytes after which a batch is cut, so that the memory of a lane does not follow the size of documents."""
+_MAX_IDS = 4 * 1024 * 1024
+"""The same for ids, which must also fit into one query when a batch is halved."""
+_MOST_IN_REPLY = 10_000
+_ID_ONLY = {"_id": 1}
+
+
+class Scans:
+    """Reads of one collection; the driver's errors leave it as they are."""
+
+    def __init__(self, collection: Collection[Any], spec: Spec) -> None:
+        self._collection = collection
+        self._spec = spec
+        self._hint: list[tuple[str, int]] | None = None
+
+    def forward(self, query: Mapping[str, Any], limit: int, *, ids_only: bool = False) -> Batch:
+        """The first raw documents that a query finds, in ``_id`` order; one that is cut by size is no end."""
+        documents: list[bytes] = []
+        size, most = 0, _MAX_IDS if ids_only else _MAX_READ
+        cursor = self._collection.find_raw_batches(
+            query,
+            _ID_ONLY if ids_only else None,
+            sort=BY_ID,
+            limit=limit,
+            batch_size=min(limit, _MOST_IN_REPLY),
+            hint=self.hint(),
+        )
+        with cursor:
+            for reply in replies(cursor):
+                documents += split(reply)
+                size += len(reply)
+                if size >= most and len(documents) < limit:
+                    return Batch(documents=tuple(documents), end=False)
+        return Batch(documents=tuple(documents), end=len(documents) < limit)
+
+    def by_id(
+        self,
+        ids: Sequence[Any],
+        *,
+        match: Mapping[str, Any] | None = None,
+        session: ClientSession | None = None,
+        ids_only: bool = False,
+    ) -> list[bytes]:
+        """Raw documents by ``_id``, in its order, those that match."""
+        cursor = self._collection.find_raw_batches(
+            all_of({"_id": {"$in": list(ids)}}, match or {}),
+            _ID_ONLY if ids_only else None,
+            sort=BY_ID,
+            batch_size=len(ids) + 1,
+            hint=BY_ID,
+            session=session,
+        )
+        with cursor:
+            return [document for reply in replies(cursor) for document in split(reply)]
+
+    def indexed(self) -> bool:
+        """Whether there is an index on version and ``_id``."""
+        return len(self.hint()) > 1
+
+    def hint(self) -> list[tuple[str, int]]:
+        """What scans go by: the index on version and ``_id`` where it exists, else the one on ``_id``."""
+        if self._hint is None:
+            wanted = [(self._spec.version_field, 1), *BY_ID]
+            self._hint = wanted if self._spec.versioned and self._has_index(wanted) else BY_ID
+        return self._hint
+
+    def _has_index(self, keys: list[tuple[str, int]]) -> bool:
+        indexes = list(self._collection.list_indexes())
+        # Queries compare as the collection does by default, and so does the index that every collection has.
+        collation = next((index.get("collation") for index in indexes if index["name"] == "_id_"), None)
+        partial = ("sparse", "partialFilterExpression", "hidden")
+        return any(
+            list(index["key"].items()) == keys
+            and index.get("collation") == collation
+            and not any(index.get(option) for option in partial)
+            for index in indexes
+        )
