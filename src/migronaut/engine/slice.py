@@ -154,6 +154,7 @@ class _Slice:
             clock=self.ports.clock,
             stop=stop,
             context=Context(stop=stop, logger=_logger, direction=self.work.direction, background=info),
+            random=self.ports.random,
         )
 
     def _batch(self, lane: Lane, partition: Partition, cursor: Cursor | None) -> BatchResult:

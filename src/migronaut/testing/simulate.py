@@ -1,0 +1,84 @@
+"""``python -m migronaut.testing.simulate``: many seeds of the simulation, or one of them again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from multiprocessing import get_context
+from time import perf_counter
+
+from migronaut.testing.simulation import Result, simulate
+from migronaut.testing.simulation.decisions import from_text, to_text
+from migronaut.testing.simulation.shrink import shortened
+
+_TAIL = 60
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Simulate; 1 when an invariant was violated, with the seed, the shortened schedule and how to replay it."""
+    options = _parser().parse_args(arguments)
+    if options.seed is not None:
+        seeds: Sequence[int] = [options.seed]
+    else:
+        seeds = range(options.start, options.start + options.seeds)
+    started = perf_counter()
+    seen: Counter[str] = Counter()
+    done = 0
+    for result in _results(seeds, jobs=options.jobs, schedule=options.replay):
+        done += 1
+        seen += result.seen
+        if result.violation is not None:
+            _say_violation(result, shorten=options.replay is None)
+            return 1
+    _say(f"{done} seeds in {perf_counter() - started:.1f} s, no violation")
+    for what, number in sorted(seen.items()):
+        _say(f"  {what:32} {1000 * number / done:9.0f} per 1000 seeds")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m migronaut.testing.simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="how many seeds to run (200)")
+    parser.add_argument("--start", type=int, default=0, help="the first of them (0)")
+    parser.add_argument("--seed", type=int, help="run this seed alone")
+    parser.add_argument("--replay", type=from_text, metavar="SCHEDULE", help="decisions to repeat, with --seed")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    return parser
+
+
+def _results(seeds: Sequence[int], *, jobs: int, schedule: Sequence[int] | None) -> Iterator[Result]:
+    run = partial(simulate, schedule=schedule)
+    if jobs == 1 or len(seeds) == 1:
+        yield from map(run, seeds)
+        return
+    with get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(run, seeds, chunksize=8)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+def _say_violation(result: Result, *, shorten: bool) -> None:
+    """The seed, the schedule as short as it gets, the way there, and how to see it again."""
+    violation = result.violation
+    _say(f"seed {result.seed}: {violation}")
+    schedule = list(result.schedule)
+    if shorten:
+        schedule = shortened(schedule, lambda shorter: _kind(simulate(result.seed, schedule=shorter)) == _kind(result))
+        result = simulate(result.seed, schedule=schedule)
+    for time, actor, point, what in result.trace[-_TAIL:]:
+        _say(f"{time:10.2f} s  {actor:14} {point:40} {what}")
+    _say(f"shortened schedule ({sum(map(bool, schedule))} decisions): {to_text(schedule)}")
+    _say(f"python -m migronaut.testing.simulate --seed {result.seed} --replay {to_text(schedule)}")
+
+
+def _kind(result: Result) -> str | None:
+    return None if result.violation is None else result.violation.invariant
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""What may go wrong, and how often. Each seed has weights of its own: many faults hide each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from itertools import accumulate
+from random import Random
+
+from attrs import frozen
+
+
+class Event(IntEnum):
+    """What may happen at a point: before a call of a port, in the middle of it, after it."""
+
+    NOTHING = 0
+    SWITCH = 1
+    FAIL = 2
+    CRASH = 3
+    FREEZE = 4
+    ADVANCE = 5
+    STOP = 6
+    RESTART = 7
+
+
+class Fate(IntEnum):
+    """What may happen to a hint that is sent."""
+
+    DELIVERED = 0
+    LOST = 1
+    TWICE = 2
+    LATE = 3
+    REFUSED = 4
+    ANSWER_LOST = 5
+
+
+FREEZES = (70.0, 20.0, 140.0, 400.0)
+"""Seconds; a lease and a lock last 60."""
+ADVANCES = (1.0, 0.05, 7.0, 31.0, 90.0)
+RESTARTS = (1.0, 0.0, 30.0, 100.0)
+DELAYS = (0.5, 5.0, 45.0, 200.0)
+
+
+@frozen(kw_only=True)
+class Weights:
+    """Cumulated probabilities, as ``Decisions.draw`` takes them.
+
+    Args:
+        at_points: Of each ``Event`` but the first.
+        at_hints: Of each ``Fate`` but the first.
+        at_beats: That a heartbeat does not get through.
+        redelivered: That a broker gives the job of a crashed worker to another one.
+    """
+
+    at_points: Sequence[float]
+    at_hints: Sequence[float]
+    at_beats: Sequence[float]
+    redelivered: Sequence[float]
+
+
+Calm = Weights(at_points=(0.1,), at_hints=(), at_beats=(), redelivered=(1.0,))
+"""Nothing fails, but actors still take turns."""
+
+
+def weights_of(random: Random) -> Weights:
+    """The weights of one seed: each kind of fault is often off, mostly rare, sometimes frequent."""
+
+    def rate(common: float) -> float:
+        return common * random.choice((0.0, 0.3, 1.0, 3.0))
+
+    points = [
+        random.choice((0.03, 0.15, 0.4)),
+        rate(0.008),
+        rate(0.004),
+        rate(0.003),
+        rate(0.01),
+        rate(0.002),
+        rate(0.001),
+    ]
+    hints = [rate(0.06), rate(0.06), rate(0.06), rate(0.03), rate(0.03)]
+    return Weights(
+        at_points=tuple(accumulate(points)),
+        at_hints=tuple(accumulate(hints)),
+        at_beats=(rate(0.1),),
+        redelivered=(0.5,),
+    )

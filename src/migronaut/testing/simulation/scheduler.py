@@ -1,0 +1,349 @@
+"""Who runs: actors are threads, and exactly one of them holds the baton.
+
+The engine is plain synchronous code, so an actor must be able to stop in the middle of a call. A thread can; that it
+gives up its turn only at a point of this scheduler, and that the scheduler alone says whose turn it is, makes the run
+depend on nothing but the decisions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+from attrs import define, field
+
+from migronaut.core.ports import Stop
+from migronaut.testing.clock import FakeClock
+from migronaut.testing.simulation.decisions import Decisions
+from migronaut.testing.simulation.faults import ADVANCES, FREEZES, RESTARTS, Calm, Event, Weights
+from migronaut.testing.simulation.violation import Violation
+
+
+class Crash(BaseException):
+    """The process of an actor is gone; no code of the engine may catch it."""
+
+
+@define(eq=False)
+class Actor:
+    """One thread of control, and the process it lives in.
+
+    Args:
+        body: What it does; a crash ends it anywhere.
+        mortal: It may crash and freeze.
+        respawn: Its successor after a crash.
+        ready_when: While set, it has nothing to do before the time this gives (None = it does not know).
+        on_crash: What others do about it, e.g. a broker that delivers its job again.
+    """
+
+    name: str
+    body: Callable[[], None]
+    mortal: bool = True
+    respawn: Callable[[], Actor] | None = None
+    ready_when: Callable[[], float | None] | None = None
+    on_crash: Callable[[], None] | None = None
+    on_stop: Callable[[], None] | None = None
+    wake_at: float = 0.0
+    asleep: Stop | None = None
+    frozen_until: float = 0.0
+    crashed: bool = False
+    done: bool = False
+    turn: int = 0
+    baton: threading.Lock = field(factory=threading.Lock)
+
+
+@define(eq=False)
+class Beat:
+    """A right that a heartbeat keeps: when it is renewed next, and what tells its owner that it is lost."""
+
+    actor: Actor
+    renew: Callable[[], bool]
+    ttl: float
+    lose: Callable[[str], None]
+    due: float
+    last: float
+
+
+class Scheduler:
+    """Hands out the baton, moves the clock, and makes things go wrong.
+
+    Attributes:
+        steps: Points reached so far.
+        trace: The last points: time, actor, point, what happened there.
+        seen: How often each thing happened.
+    """
+
+    def __init__(self, decisions: Decisions, clock: FakeClock, *, max_steps: int) -> None:
+        self.decisions = decisions
+        self.clock = clock
+        self.max_steps = max_steps
+        self.weights: Weights = Calm
+        self.actors: list[Actor] = []
+        self.beats: list[Beat] = []
+        self.trace: list[tuple[float, str, str, str]] = []
+        self.seen: Counter[str] = Counter()
+        self.steps = 0
+        self.atomic = False
+        self.violation: Violation | None = None
+        self.on_restart: Callable[[], None] | None = None
+        self._goal: Callable[[], bool] = lambda: True
+        self._current: Actor | None = None
+        self._main = threading.Lock()
+        self._main.acquire()
+        self._turns = count(1)
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._orders = count()
+        self._closing = False
+
+    @property
+    def current(self) -> Actor:
+        """Whose turn it is."""
+        if self._current is None:
+            raise RuntimeError("no actor runs: points are reached by actors only")
+        return self._current
+
+    @property
+    def now(self) -> float:
+        """Seconds since the simulation began."""
+        return self.clock.monotonic()
+
+    # ------------------------------------------------------------------ the run
+
+    def start(self, actor: Actor, *, delay: float = 0.0) -> Actor:
+        """Let an actor take part."""
+        actor.baton.acquire()
+        actor.wake_at = self.now + delay
+        self.actors.append(actor)
+        threading.Thread(target=self._live, args=(actor,), daemon=True, name=actor.name).start()
+        return actor
+
+    def run(self, goal: Callable[[], bool]) -> None:
+        """Let the actors run until ``goal``, which is asked between turns, or until a violation."""
+        self._goal = goal
+        following = self._next()
+        if following is not None:
+            self._current = following
+            following.baton.release()
+            self._main.acquire()
+
+    def close(self) -> None:
+        """End all actors where they stand."""
+        self._closing = True
+        for actor in self.actors:
+            if not actor.done:
+                actor.crashed = True
+                self._current = actor
+                actor.baton.release()
+                self._main.acquire()
+
+    def violated(self, violation: Violation) -> None:
+        """Note what went wrong (the first stands) and end the run at the next change of turns."""
+        if self.violation is None and not self._closing:
+            self.violation = violation
+
+    def at(self, seconds: float, action: Callable[[], None]) -> None:
+        """Have something done in ``seconds`` from now, by nobody's process."""
+        heappush(self._timers, (self.now + seconds, next(self._orders), action))
+
+    # ------------------------------------------------------------------ what actors call
+
+    def point(self, name: str, *, fallible: bool = False) -> bool:
+        """A place where anything may happen; True when the call at hand should fail.
+
+        Raises:
+            Crash: This process is gone.
+        """
+        actor = self.current
+        if actor.crashed:
+            raise Crash
+        if self.atomic:
+            return False
+        self.steps += 1
+        event = Event(self.decisions.draw(self.weights.at_points))
+        if event is Event.NOTHING and self.violation is None:
+            self._note(actor, name, "")
+            return False
+        self._note(actor, name, event.name.lower())
+        if self.violation is not None:
+            self._give_up_turn(actor)
+        return self._happens(event, actor) and fallible
+
+    def sleep(self, seconds: float, stop: Stop | None = None) -> None:
+        """Let others run for that long, or until ``stop`` is set."""
+        actor = self.current
+        if actor.crashed:
+            raise Crash
+        if stop is not None and stop.is_set():
+            return
+        actor.wake_at, actor.asleep = self.now + max(0.0, seconds), stop
+        self._give_up_turn(actor)
+        actor.asleep = None
+
+    def wait_until(self, ready_when: Callable[[], float | None]) -> None:
+        """Let others run until the time that ``ready_when`` gives has come."""
+        actor = self.current
+        actor.ready_when = ready_when
+        self._give_up_turn(actor)
+        actor.ready_when = None
+
+    # ------------------------------------------------------------------ events
+
+    def _happens(self, event: Event, actor: Actor) -> bool:
+        """Do what was drawn; True when it is a failure of the call at hand."""
+        if event is Event.SWITCH:
+            self._give_up_turn(actor, other=True)
+        elif event is Event.CRASH and actor.mortal:
+            self._crash(actor)
+        elif event is Event.FREEZE and actor.mortal:
+            self.seen["freeze"] += 1
+            actor.frozen_until = self.now + FREEZES[self.decisions.choose(len(FREEZES))]
+            self._give_up_turn(actor)
+        elif event is Event.ADVANCE:
+            self.seen["advance"] += 1
+            self.advance_to(self.now + ADVANCES[self.decisions.choose(len(ADVANCES))])
+        elif event is Event.STOP and actor.on_stop is not None:
+            self.seen["stop"] += 1
+            actor.on_stop()
+        elif event is Event.RESTART and self.on_restart is not None:
+            self.seen["queue restart"] += 1
+            self.on_restart()
+        return event is Event.FAIL
+
+    def _crash(self, actor: Actor) -> None:
+        self.seen["crash"] += 1
+        actor.crashed = True
+        self.beats = [beat for beat in self.beats if beat.actor is not actor]
+        delay = RESTARTS[self.decisions.choose(len(RESTARTS))]
+        if actor.on_crash is not None:
+            actor.on_crash()
+        self.revive(actor, delay=delay)
+        raise Crash
+
+    def revive(self, actor: Actor, *, delay: float) -> None:
+        """Start the successor of an actor that has ended, with nothing of its memory."""
+        if actor.respawn is not None:
+            self.start(actor.respawn(), delay=delay)
+
+    def advance_to(self, end: float) -> None:
+        """Let time pass, with what falls into it: heartbeats, and what was put off."""
+        while (due := self._due()) is not None and due <= end:
+            self._forward(due)
+            self._fall_due(due)
+        self._forward(end)
+
+    def _due(self) -> float | None:
+        times = [beat.due for beat in self._beating()] + [time for time, _, _ in self._timers[:1]]
+        return min(times, default=None)
+
+    def _fall_due(self, due: float) -> None:
+        beat = next((each for each in self._beating() if each.due <= due), None)
+        if beat is not None:
+            self._pulse(beat)
+        else:
+            heappop(self._timers)[2]()
+
+    def _forward(self, to: float) -> None:
+        if to > self.now:
+            self.clock.advance(to - self.now)
+
+    def _beating(self) -> list[Beat]:
+        return [beat for beat in self.beats if beat.actor.frozen_until <= self.now]
+
+    def _pulse(self, beat: Beat) -> None:
+        """One beat, as the engine's own heartbeat thread does it."""
+        if self.decisions.draw(self.weights.at_beats):
+            self.seen["failed beat"] += 1
+            beat.due = self.now + min(1.0, beat.ttl / 20)
+            if self.now - beat.last >= beat.ttl - min(5.0, beat.ttl / 4):
+                self._lost(beat, "no renewal got through")
+            return
+        before, self.atomic = self._current, True
+        self._current = beat.actor
+        try:
+            alive = beat.renew()
+        finally:
+            self._current, self.atomic = before, False
+        if alive:
+            beat.last = self.now
+            beat.due = self.now + beat.ttl / 2
+        else:
+            self._lost(beat, "taken away")
+
+    def _lost(self, beat: Beat, why: str) -> None:
+        self.seen["lost by heartbeat"] += 1
+        self.beats.remove(beat)
+        beat.lose(why)
+
+    # ------------------------------------------------------------------ the baton
+
+    def _give_up_turn(self, actor: Actor, *, other: bool = False) -> None:
+        following = self._next(instead_of=actor if other else None)
+        if following is actor:
+            return
+        self._pass_on(following)
+        actor.baton.acquire()
+        if actor.crashed:
+            raise Crash
+
+    def _pass_on(self, following: Actor | None) -> None:
+        self._current = following
+        (self._main if following is None else following.baton).release()
+
+    def _next(self, *, instead_of: Actor | None = None) -> Actor | None:
+        """Whose turn is next; time passes when nobody can go on. None = the run is over."""
+        while not self._over():
+            ready = [actor for actor in self.actors if self._ready(actor)]
+            if instead_of is not None and len(ready) > 1:
+                ready = [actor for actor in ready if actor is not instead_of]
+            if ready:
+                ready.sort(key=lambda actor: actor.turn)
+                following = ready[self.decisions.choose(len(ready)) if len(ready) > 1 else 0]
+                following.turn = next(self._turns)
+                return following
+            self._skip()
+        return None
+
+    def _over(self) -> bool:
+        if self.violation is None and self.steps >= self.max_steps:
+            self.violated(Violation("termination", f"after {self.steps} steps it has not come to an end"))
+        return self.violation is not None or self._goal()
+
+    def _skip(self) -> None:
+        times = [time for actor in self.actors if not actor.done if (time := self._time_of(actor)) is not None]
+        times += [self._timers[0][0]] if self._timers else []
+        if times:
+            self.advance_to(min(times))
+        else:
+            self.violated(Violation("termination", "nobody will ever do anything again, and it has not come to an end"))
+
+    def _ready(self, actor: Actor) -> bool:
+        if actor.done or actor.frozen_until > self.now:
+            return False
+        if actor.asleep is not None and actor.asleep.is_set():
+            return True
+        time = self._time_of(actor)
+        return time is not None and time <= self.now
+
+    @staticmethod
+    def _time_of(actor: Actor) -> float | None:
+        time = actor.wake_at if actor.ready_when is None else actor.ready_when()
+        return None if time is None else max(time, actor.wake_at, actor.frozen_until)
+
+    def _live(self, actor: Actor) -> None:
+        actor.baton.acquire()
+        try:
+            if not actor.crashed:
+                actor.body()
+        except Crash:
+            pass
+        except BaseException as error:  # whatever it is, an actor has no business raising it
+            self.violated(Violation("raised", f"{actor.name} raised {type(error).__name__}: {error}", cause=error))
+        actor.done = True
+        if not self._closing:
+            self.actors.remove(actor)
+        self._pass_on(None if self._closing else self._next())
+
+    def _note(self, actor: Actor, point: str, what: str) -> None:
+        self.trace.append((self.now, actor.name, point, what))
