@@ -174,6 +174,26 @@ def test_an_outage_of_minutes_ends_the_run_and_loses_nothing() -> None:
     assert_migrated_once(documents(engine))
 
 
+def test_a_coordinator_killed_between_completing_and_tidying_leaves_no_partition() -> None:
+    """Found by the simulation (seed 46): the next coordinator finds the migration completed, and tidies up."""
+    engine = memory()
+
+    class Killed(BaseException):
+        """No code of ours may catch it."""
+
+    def kill() -> None:
+        raise Killed
+
+    engine.server.interrupt = at("store.drop_before", kill, arrival=2)
+    with pytest.raises(Killed):
+        engine.run(NAME)
+    assert engine.server.states[NAME].status is Status.COMPLETED
+    assert engine.server.partitions
+    engine.server.interrupt = None
+    engine.run(NAME)
+    assert not engine.server.partitions
+
+
 def test_a_migration_that_must_wait_does_not_hold_up_the_others() -> None:
     """The second waits for the first, which fails; the third has nothing to do with them."""
     memory = MemoryEngine(migrations={"1_a.py": orders(migrate=broken), "3_c.py": orders(collection="others")})
