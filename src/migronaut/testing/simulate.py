@@ -12,6 +12,7 @@ from time import perf_counter
 
 from migronaut.testing.simulation import Result, simulate
 from migronaut.testing.simulation.decisions import from_text, to_text
+from migronaut.testing.simulation.mutations import MUTATIONS, mutation
 from migronaut.testing.simulation.shrink import shortened
 
 _TAIL = 60
@@ -27,11 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = perf_counter()
     seen: Counter[str] = Counter()
     done = 0
-    for result in _results(seeds, jobs=options.jobs, schedule=options.replay):
+    for result in _results(seeds, jobs=options.jobs, schedule=options.replay, mutated=options.mutate):
         done += 1
         seen += result.seen
         if result.violation is not None:
-            _say_violation(result, shorten=options.replay is None)
+            _say_violation(result, mutated=options.mutate, shorten=options.replay is None)
             return 1
     _say(f"{done} seeds in {perf_counter() - started:.1f} s, no violation")
     for what, number in sorted(seen.items()):
@@ -45,12 +46,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--start", type=int, default=0, help="the first of them (0)")
     parser.add_argument("--seed", type=int, help="run this seed alone")
     parser.add_argument("--replay", type=from_text, metavar="SCHEDULE", help="decisions to repeat, with --seed")
+    parser.add_argument("--mutate", choices=sorted(MUTATIONS), help="take this guard away: it must fail")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     return parser
 
 
-def _results(seeds: Sequence[int], *, jobs: int, schedule: Sequence[int] | None) -> Iterator[Result]:
-    run = partial(simulate, schedule=schedule)
+def _results(
+    seeds: Sequence[int], *, jobs: int, schedule: Sequence[int] | None, mutated: str | None
+) -> Iterator[Result]:
+    run = partial(_run, schedule=schedule, mutated=mutated)
     if jobs == 1 or len(seeds) == 1:
         yield from map(run, seeds)
         return
@@ -58,22 +62,27 @@ def _results(seeds: Sequence[int], *, jobs: int, schedule: Sequence[int] | None)
         yield from pool.imap(run, seeds, chunksize=8)
 
 
+def _run(seed: int, *, schedule: Sequence[int] | None, mutated: str | None) -> Result:
+    with mutation(mutated):
+        return simulate(seed, schedule=schedule)
+
+
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _say_violation(result: Result, *, shorten: bool) -> None:
-    """The seed, the schedule as short as it gets, the way there, and how to see it again."""
-    violation = result.violation
-    _say(f"seed {result.seed}: {violation}")
-    schedule = list(result.schedule)
+def _say_violation(result: Result, *, mutated: str | None, shorten: bool) -> None:
+    """The seed, the way to the violation, the schedule as short as it gets, and how to see it again."""
+    _say(f"seed {result.seed}: {result.violation}")
     if shorten:
-        schedule = shortened(schedule, lambda shorter: _kind(simulate(result.seed, schedule=shorter)) == _kind(result))
-        result = simulate(result.seed, schedule=schedule)
+        run = partial(_run, result.seed, mutated=mutated)
+        wanted = _kind(result)
+        result = run(schedule=shortened(result.schedule, lambda shorter: _kind(run(schedule=shorter)) == wanted))
     for time, actor, point, what in result.trace[-_TAIL:]:
         _say(f"{time:10.2f} s  {actor:14} {point:40} {what}")
-    _say(f"shortened schedule ({sum(map(bool, schedule))} decisions): {to_text(schedule)}")
-    _say(f"python -m migronaut.testing.simulate --seed {result.seed} --replay {to_text(schedule)}")
+    guard = f" --mutate {mutated}" if mutated else ""
+    _say(f"shortened schedule: {sum(map(bool, result.schedule))} decisions, {result.steps} steps: {result.violation}")
+    _say(f"python -m migronaut.testing.simulate --seed {result.seed}{guard} --replay {to_text(result.schedule)}")
 
 
 def _kind(result: Result) -> str | None:

@@ -62,7 +62,8 @@ def runner(world: World, disk: str) -> Actor:
     def body() -> None:
         while True:
             _leniently(lambda: drive(process.engine, FIRST, owner=process.owner, stop=process.queue.stopping))
-            world.scheduler.sleep(40.0)
+            again = world.scheduler.now + 40.0
+            world.scheduler.wait_until(lambda again=again: again)  # type: ignore[misc]
 
     process.actor = Actor(process.name, body, respawn=lambda: runner(world, disk))
     return process.actor
@@ -94,7 +95,7 @@ def operator(world: World, left: int) -> Actor:
     orders = [left]
 
     def body() -> None:
-        while orders[0]:
+        while orders[0] and not world.calm:
             orders[0] -= 1
             world.scheduler.sleep(random.choice((0.0, 0.3, 3.0, 20.0, 60.0)))
             _leniently(lambda: _order(process, random))
@@ -137,6 +138,8 @@ def deploy(world: World, disks: tuple[str, ...]) -> Actor:
         for _ in range(world.scenario.deploys):
             world.scheduler.sleep(random.choice((0.1, 2.0, 15.0)))
             text = random.choice((0, 1, 1))
+            if world.calm:
+                return
             for disk in random.sample(disks, random.randint(1, len(disks))):
                 world.disks[disk] = text
                 world.scheduler.point("deploy")
@@ -155,11 +158,13 @@ def application(world: World) -> Actor:
 
     def body() -> None:
         for _ in range(world.scenario.writes):
-            world.scheduler.sleep(random.choice((0.0, 0.0, 0.0, 0.2, 2.0, 10.0)))
+            world.scheduler.sleep(random.choice((0.0, 0.2, 2.0, 10.0, 30.0)))
+            if world.calm:
+                return
             _write(world, random)
             world.scheduler.point("application")
 
-    return Actor(APPLICATION, body, mortal=False)
+    return Actor(APPLICATION, body, mortal=False, eager=True)
 
 
 def _write(world: World, random: Random) -> None:
@@ -170,7 +175,8 @@ def _write(world: World, random: Random) -> None:
     if deed.startswith("insert") or not stored:
         collection.insert(_fresh(world, random, old=deed == "insert old"))
         return
-    document = random.choice(stored)
+    old = [document for document in stored if is_old(document)]
+    document = random.choice(old if old and random.random() < 0.6 else stored)
     if deed == "delete":
         collection.delete(document["_id"])
         return

@@ -29,6 +29,8 @@ class Closing:
         self._retries = 1 if world.scenario.corrected else 0
 
     def _body(self) -> None:
+        while any(actor.name == "deploy" for actor in self.world.scheduler.actors):
+            self.world.scheduler.sleep(5.0)
         self._end_deploy()
         if self.world.scenario.corrected:
             self.world.troubles.clear()

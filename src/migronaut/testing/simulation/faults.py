@@ -21,6 +21,7 @@ class Event(IntEnum):
     ADVANCE = 5
     STOP = 6
     RESTART = 7
+    INTERFERE = 8
 
 
 class Fate(IntEnum):
@@ -47,18 +48,20 @@ class Weights:
 
     Args:
         at_points: Of each ``Event`` but the first.
+        at_documents: The same while a lane reads and writes documents, where it matters most.
         at_hints: Of each ``Fate`` but the first.
         at_beats: That a heartbeat does not get through.
         redelivered: That a broker gives the job of a crashed worker to another one.
     """
 
     at_points: Sequence[float]
+    at_documents: Sequence[float]
     at_hints: Sequence[float]
     at_beats: Sequence[float]
     redelivered: Sequence[float]
 
 
-Calm = Weights(at_points=(0.1,), at_hints=(), at_beats=(), redelivered=(1.0,))
+Calm = Weights(at_points=(0.1,), at_documents=(0.1,), at_hints=(), at_beats=(), redelivered=(1.0,))
 """Nothing fails, but actors still take turns."""
 
 
@@ -68,18 +71,24 @@ def weights_of(random: Random) -> Weights:
     def rate(common: float) -> float:
         return common * random.choice((0.0, 0.3, 1.0, 3.0))
 
-    points = [
-        random.choice((0.03, 0.15, 0.4)),
-        rate(0.008),
-        rate(0.004),
-        rate(0.003),
-        rate(0.01),
-        rate(0.002),
-        rate(0.001),
-    ]
+    points = {
+        Event.SWITCH: random.choice((0.03, 0.15, 0.4)),
+        Event.FAIL: rate(0.008),
+        Event.CRASH: rate(0.004),
+        Event.FREEZE: rate(0.004),
+        Event.ADVANCE: rate(0.01),
+        Event.STOP: rate(0.002),
+        Event.RESTART: rate(0.001),
+    }
+    documents = points | {
+        Event.CRASH: rate(0.01),
+        Event.FREEZE: rate(0.015),
+        Event.INTERFERE: rate(0.08),
+    }
     hints = [rate(0.06), rate(0.06), rate(0.06), rate(0.03), rate(0.03)]
     return Weights(
-        at_points=tuple(accumulate(points)),
+        at_points=tuple(accumulate(points.values())),
+        at_documents=tuple(accumulate(documents.values())),
         at_hints=tuple(accumulate(hints)),
         at_beats=(rate(0.1),),
         redelivered=(0.5,),

@@ -17,6 +17,16 @@ unless the call itself has points inside."""
 
 _SILENT = frozenset({"now", "transactions", "indexed"})
 """Calls that need no point of their own: they change nothing and cannot fail in a way that matters."""
+_BY_LANES = frozenset(
+    {
+        "documents.read",
+        "documents.fetch",
+        "documents.write_same",
+        "documents.write_guarded",
+        "store.checkpoint",
+        "store.claim",
+    }
+)
 
 
 class _Proxy:
@@ -35,15 +45,16 @@ class _Proxy:
     def _wrapped(self, target: Callable[..., Any], point: str) -> Callable[..., Any]:
         scheduler, watch = self._scheduler, self._watch
         before, after = f"{point}?", f"{point}!"
+        documents = point in _BY_LANES
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if scheduler.point(before, fallible=True):
+            if scheduler.point(before, fallible=True, documents=documents):
                 raise unavailable(scheduler, "before")
             told = watch(point, args, kwargs)
             result = target(*args, **kwargs)
             if told is not None:
                 told(result)
-            if scheduler.point(after, fallible=True):
+            if scheduler.point(after, fallible=True, documents=documents):
                 raise unavailable(scheduler, "after")
             return result
 

@@ -16,6 +16,7 @@ from migronaut.testing.simulation.actors import application, beat, deploy, opera
 from migronaut.testing.simulation.closing import Closing, look_at_the_end
 from migronaut.testing.simulation.decisions import Decisions
 from migronaut.testing.simulation.faults import Calm
+from migronaut.testing.simulation.ledger import APPLICATION
 from migronaut.testing.simulation.queue import QueueFactory, SimulatedMemoryQueue
 from migronaut.testing.simulation.scenario import scenario_of
 from migronaut.testing.simulation.scheduler import Scheduler
@@ -82,6 +83,8 @@ def simulate(
 def _run(world: World) -> None:
     scheduler, scenario = world.scheduler, world.scenario
     world.register()
+    if scenario.seed % 3:
+        world.enqueue()
     workers = tuple(f"worker-{number}" for number in range(scenario.workers))
     runners = tuple(f"runner-{number}" for number in range(scenario.runners))
     busy = [application(world), operator(world, scenario.orders), deploy(world, workers + runners)]
@@ -93,7 +96,7 @@ def _run(world: World) -> None:
     scheduler.run(lambda: scheduler.steps >= _WEATHER or _is_over(world))
     if scheduler.violation is not None:
         return
-    scheduler.weights, scheduler.on_restart = Calm, None
+    scheduler.weights, scheduler.on_restart, world.calm = Calm, None, True
     closing = Closing(world)
     scheduler.start(closing.actor)
     scheduler.run(lambda: closing.over)
@@ -105,8 +108,7 @@ def _run(world: World) -> None:
 
 
 def _is_over(world: World) -> bool:
-    names = ("application", "operator", "deploy")
-    return world.settled() and not any(actor.name.startswith(names) for actor in world.scheduler.actors)
+    return not any(actor.name in {APPLICATION, "deploy"} for actor in world.scheduler.actors) and world.settled()
 
 
 @contextmanager

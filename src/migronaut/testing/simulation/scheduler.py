@@ -33,6 +33,7 @@ class Actor:
     Args:
         body: What it does; a crash ends it anywhere.
         mortal: It may crash and freeze.
+        eager: It may be called upon at any time to interfere.
         respawn: Its successor after a crash.
         ready_when: While set, it has nothing to do before the time this gives (None = it does not know).
         on_crash: What others do about it, e.g. a broker that delivers its job again.
@@ -41,6 +42,7 @@ class Actor:
     name: str
     body: Callable[[], None]
     mortal: bool = True
+    eager: bool = False
     respawn: Callable[[], Actor] | None = None
     ready_when: Callable[[], float | None] | None = None
     on_crash: Callable[[], None] | None = None
@@ -149,8 +151,12 @@ class Scheduler:
 
     # ------------------------------------------------------------------ what actors call
 
-    def point(self, name: str, *, fallible: bool = False) -> bool:
+    def point(self, name: str, *, fallible: bool = False, documents: bool = False) -> bool:
         """A place where anything may happen; True when the call at hand should fail.
+
+        Args:
+            fallible: There is a call that can fail.
+            documents: A lane is reading or writing documents.
 
         Raises:
             Crash: This process is gone.
@@ -161,7 +167,8 @@ class Scheduler:
         if self.atomic:
             return False
         self.steps += 1
-        event = Event(self.decisions.draw(self.weights.at_points))
+        weights = self.weights.at_documents if documents else self.weights.at_points
+        event = Event(self.decisions.draw(weights))
         if event is Event.NOTHING and self.violation is None:
             self._note(actor, name, "")
             return False
@@ -192,7 +199,9 @@ class Scheduler:
 
     def _happens(self, event: Event, actor: Actor) -> bool:
         """Do what was drawn; True when it is a failure of the call at hand."""
-        if event is Event.SWITCH:
+        if event is Event.INTERFERE:
+            self._interfere(actor)
+        elif event is Event.SWITCH:
             self._give_up_turn(actor, other=True)
         elif event is Event.CRASH and actor.mortal:
             self._crash(actor)
@@ -210,6 +219,14 @@ class Scheduler:
             self.seen["queue restart"] += 1
             self.on_restart()
         return event is Event.FAIL
+
+    def _interfere(self, actor: Actor) -> None:
+        """The eager one acts just now, whatever it was waiting for."""
+        eager = next((each for each in self.actors if each.eager and not each.done), None)
+        if eager is not None and eager is not actor:
+            self.seen["interference"] += 1
+            eager.wake_at, eager.turn = self.now, next(self._turns)
+            self._yield_to(actor, eager)
 
     def _crash(self, actor: Actor) -> None:
         self.seen["crash"] += 1
@@ -280,8 +297,10 @@ class Scheduler:
 
     def _give_up_turn(self, actor: Actor, *, other: bool = False) -> None:
         following = self._next(instead_of=actor if other else None)
-        if following is actor:
-            return
+        if following is not actor:
+            self._yield_to(actor, following)
+
+    def _yield_to(self, actor: Actor, following: Actor | None) -> None:
         self._pass_on(following)
         actor.baton.acquire()
         if actor.crashed:

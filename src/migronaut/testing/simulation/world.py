@@ -12,6 +12,7 @@ from attrs import frozen
 
 from migronaut.core.ports import Documents, Owner
 from migronaut.core.state import TERMINAL, BackgroundState, Direction, Partitioning, Spec, Status
+from migronaut.core.tickets import Role
 from migronaut.engine import Engine, Ports, Source
 from migronaut.engine.registering import register
 from migronaut.engine.states import Request
@@ -52,6 +53,7 @@ class World:
         disks: By name of a process, which text of the first migration's file it finds.
         troubles: By ``_id``, how often the transform will still raise; -1 = always.
         numbers: Never gives one twice.
+        calm: Nobody starts anything any more.
     """
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler, clock: FakeClock, make_queue: QueueFactory) -> None:
@@ -66,6 +68,7 @@ class World:
         self.disks: dict[str, int] = {}
         self.troubles = {id_: trouble.times for id_, trouble in scenario.troubles.items()}
         self.numbers = count()
+        self.calm = False
         self.server.collection(COLLECTIONS[FIRST]).insert(*scenario.documents)
         if scenario.dependent:
             self.server.collection(COLLECTIONS[SECOND]).insert(
@@ -79,6 +82,12 @@ class World:
         ports = self.ports("setup", lambda: Actor("setup", lambda: None), raw=True)
         for name in (FIRST, SECOND) if self.scenario.dependent else (FIRST,):
             register(ports, name, direction=Direction.FORWARD, registration=name, request=Request(by="setup"))
+
+    def enqueue(self) -> None:
+        """Send the first hints; without them it is the beat that finds the migration."""
+        for state in self.states():
+            ticket, _ = MemoryTickets(self.server).open(state.name, Role.COORDINATOR)
+            self.queue.port.enqueue([ticket.hint])
 
     def ports(self, disk: str, actor: Callable[[], Actor], *, raw: bool = False) -> Ports:
         """The ports of one process.
@@ -114,7 +123,8 @@ class World:
         """Nothing is going on and nothing is about to."""
         now = self.server.now()
         return (
-            not self.server.tickets
+            not any(actor.mortal and actor.ready_when is None for actor in self.scheduler.actors)
+            and not self.server.tickets
             and not any(lock.expires_at > now for lock in self.server.locks.values())
             and not any(MemoryStore(self.server).leases(state.name) for state in self.states())
             and all(state.status in TERMINAL or state.status is Status.PAUSED for state in self.states())
@@ -176,7 +186,7 @@ class World:
             return
         if point == "documents.write_same.committed":
             self.invariants.committed()
-        if self.scheduler.point(point, fallible=True):
+        if self.scheduler.point(point, fallible=True, documents=True):
             raise unavailable(self.scheduler, "inside")
         if point == "documents.write_same.before-commit":
             self.invariants.before_commit()
