@@ -78,6 +78,8 @@ def _say_violation(result: Result, *, mutated: str | None, shorten: bool) -> Non
         run = partial(_run, result.seed, mutated=mutated)
         wanted = _kind(result)
         result = run(schedule=shortened(result.schedule, lambda shorter: _kind(run(schedule=shorter)) == wanted))
+    if result.violation is not None and result.violation.cause is not None:
+        _say(result.violation.cause)
     for time, actor, point, what in result.trace[-_TAIL:]:
         _say(f"{time:10.2f} s  {actor:14} {point:40} {what}")
     guard = f" --mutate {mutated}" if mutated else ""

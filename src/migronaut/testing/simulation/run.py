@@ -34,7 +34,7 @@ class Result:
 
     Args:
         schedule: Every decision of the scheduler, for a replay.
-        trace: Time, actor, point, and what happened there.
+        trace: Time, actor, point, and what happened there; of a violation only.
         seen: How often each thing happened, of faults, statuses and ends.
     """
 
@@ -52,6 +52,7 @@ def simulate(
     schedule: Sequence[int] | None = None,
     queue: QueueFactory = SimulatedMemoryQueue,
     max_steps: int = MAX_STEPS,
+    keep_trace: bool = False,
 ) -> Result:
     """Run one seed.
 
@@ -59,6 +60,7 @@ def simulate(
         schedule: Decisions to replay instead of drawing them; 0 after its end.
         queue: What makes the queue under test.
         max_steps: Points after which it counts as endless.
+        keep_trace: Also without a violation.
     """
     decisions = Decisions(Random(f"decisions {seed}") if schedule is None else None, recorded=schedule or ())
     clock = FakeClock()
@@ -74,7 +76,7 @@ def simulate(
         seed=seed,
         violation=scheduler.violation,
         schedule=tuple(decisions.taken),
-        trace=tuple(scheduler.trace),
+        trace=tuple(scheduler.trace) if keep_trace or scheduler.violation is not None else (),
         seen=seen,
         steps=scheduler.steps,
     )

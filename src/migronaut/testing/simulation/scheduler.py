@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+from traceback import format_exc
 
 from attrs import define, field
 
@@ -358,7 +359,9 @@ class Scheduler:
         except Crash:
             pass
         except BaseException as error:  # whatever it is, an actor has no business raising it
-            self.violated(Violation("raised", f"{actor.name} raised {type(error).__name__}: {error}", cause=error))
+            self.violated(
+                Violation("raised", f"{actor.name} raised {type(error).__name__}: {error}", cause=format_exc())
+            )
         actor.done = True
         if not self._closing:
             self.actors.remove(actor)

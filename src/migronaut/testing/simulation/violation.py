@@ -12,12 +12,12 @@ class Violation:
     Args:
         invariant: Its name, the same for every finding of a kind.
         text: What is wrong, in one sentence.
-        cause: What was raised, if something was.
+        cause: The traceback, if something was raised.
     """
 
     invariant: str
     text: str
-    cause: BaseException | None = field(default=None, eq=False, kw_only=True)
+    cause: str | None = field(default=None, eq=False, kw_only=True)
 
     def __str__(self) -> str:
         return f"{self.invariant}: {self.text}"
