@@ -26,6 +26,8 @@ NOTICED = {
     "state-revision": {"compare-and-set"},
     "rolled-generation": {"counters"},
     "final-count": {"completed"},
+    "control": {"control"},
+    "file-checksum": {"file"},
     "heal": {"termination"},
 }
 """By mutation: which invariants may be the first to break."""

@@ -12,6 +12,7 @@ from migronaut.core.state import Guard, Status
 from migronaut.engine import controls
 from migronaut.engine.drive import drive
 from migronaut.engine.states import Request
+from migronaut.engine.status import status_of
 from migronaut.errors import MigronautError
 from migronaut.testing.simulation.faults import RESTARTS
 from migronaut.testing.simulation.ledger import APPLICATION, is_old
@@ -124,6 +125,7 @@ def _order(process: Process, random: Random) -> None:
             lambda: controls.retry(ports, FIRST, _OPERATOR, from_start=False),
             lambda: controls.unlock(ports, FIRST),
             lambda: process.producer.enqueue(FIRST),
+            lambda: status_of(ports, FIRST),
         )
     )
     order()

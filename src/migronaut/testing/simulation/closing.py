@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from attrs import asdict
+
 from migronaut.core.state import BackgroundState, Status
 from migronaut.engine import controls
 from migronaut.engine.states import Request
@@ -76,7 +78,8 @@ def look_at_the_end(world: World) -> None:
             _look_at_failed(world, state)
         elif state.status is not Status.CANCELLED:
             _wrong(world, "termination", f"a migration is {state.status} in the end")
-        world.invariants.check_counters(state)
+        for counter, number in asdict(world.invariants.check_end(state)).items():
+            world.scheduler.seen[f"counted {counter}"] += number
 
 
 def _look_at_completed(world: World, state: BackgroundState) -> None:

@@ -21,7 +21,8 @@ class Event(IntEnum):
     ADVANCE = 5
     STOP = 6
     RESTART = 7
-    INTERFERE = 8
+    REPEAT = 8
+    INTERFERE = 9
 
 
 class Fate(IntEnum):
@@ -79,6 +80,7 @@ def weights_of(random: Random) -> Weights:
         Event.ADVANCE: rate(0.01),
         Event.STOP: rate(0.002),
         Event.RESTART: rate(0.001),
+        Event.REPEAT: rate(0.01),
     }
     documents = points | {
         Event.CRASH: rate(0.01),

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import asdict, define, field
 
 from migronaut.core.lifecycle import TABLE
-from migronaut.core.state import BackgroundState, Counters, Direction, Partition, Status
+from migronaut.core.state import BackgroundState, Counters, Direction, Guard, Partition, Status
 from migronaut.core.tickets import Ticket, TicketStatus
 from migronaut.testing.order import as_stored, sort_key
 from migronaut.testing.query import compile_query
@@ -36,6 +36,8 @@ class Invariants:
     statuses: Counter[str] = field(factory=Counter)
     failed_slices: int = 0
     _widths: dict[str, int] = field(factory=dict)
+    _seen: dict[tuple[str, str], BackgroundState] = field(factory=dict)
+    _restarted: set[str] = field(factory=set)
     _counted_at: dict[tuple[str, str], int] = field(factory=dict)
     _writing: dict[str, Partition] = field(factory=dict)
     _held_at_commit: dict[str, bool] = field(factory=dict)
@@ -47,6 +49,8 @@ class Invariants:
         if point in _BY_HOLDER:
             return self._by_holder(args[0])
         match point:
+            case "store.load":
+                return self._loaded
             case "store.save":
                 return self._saving(args[0])
             case "store.claim":
@@ -62,6 +66,18 @@ class Invariants:
             case "documents.write_same":
                 self._writing[self.scheduler.current.name] = args[0]
         return None
+
+    def transforming(self, name: str, checksum: str) -> None:
+        """A lane works a batch: what it read of the state last must let it, with the file that it has."""
+        state = self._seen.get((self.scheduler.current.name, name))
+        if state is None or state.status is not Status.RUNNING:
+            self._wrong("control", f"a lane worked though it had read {state and state.status}")
+        elif state.checksum != checksum:
+            self._wrong("file", "a lane ran another file than the registered one")
+
+    def _loaded(self, state: BackgroundState | None) -> None:
+        if state is not None:
+            self._seen[self.scheduler.current.name, state.name] = state
 
     # ------------------------------------------------------------------ leases
 
@@ -154,16 +170,25 @@ class Invariants:
     def _moved(self, before: BackgroundState, after: BackgroundState) -> None:
         if before.status is not after.status:
             self.statuses[after.status] += 1
-            if (before.status, after.status) not in _MOVES:
-                self._wrong("lifecycle", f"a migration went from {before.status} to {after.status}")
-            if after.status is Status.COMPLETED:
-                self._completed(after)
+            self._moved_on(before, after)
         if after.generation not in {before.generation, before.generation + 1}:
             self._wrong("lifecycle", "a plan skipped a generation")
+        if after.plan is None and before.plan is not None:
+            self._restarted.add(after.name)
         if after.plan is not None:
             token, width = after.plan.token, after.spec.max_parallel
             self._widths[token] = max(width, self._widths.get(token, 0))
         self.check_counters(after)
+
+    def _moved_on(self, before: BackgroundState, after: BackgroundState) -> None:
+        if (before.status, after.status) not in _MOVES:
+            self._wrong("lifecycle", f"a migration went from {before.status} to {after.status}")
+        if after.status is Status.COMPLETED:
+            self._completed(after)
+        if before.status is Status.BLOCKED and after.status is Status.PENDING:
+            required = [self.server.states[name] for name in after.requires]
+            if any(all(entry.to_status is not Status.COMPLETED for entry in each.history) for each in required):
+                self._wrong("lifecycle", "a migration started before what it requires had completed")
 
     def _completed(self, state: BackgroundState) -> None:
         """Whatever matches came into the old shape after it was counted."""
@@ -179,13 +204,24 @@ class Invariants:
         rows = self.server.collection(state.spec.collection).scan()
         return [key for key, stored in rows if key not in given_up and matches(stored.document)]
 
-    def check_counters(self, state: BackgroundState) -> None:
+    def check_counters(self, state: BackgroundState) -> Counters:
         """Nothing was counted that did not happen."""
         counted = state.totals
         if state.plan is not None and state.rolled_generation < state.generation:
             token = state.plan.token
             counted = sum((each.counters for each in self.server.partitions.values() if each.plan == token), counted)
         self._compare(state.spec.collection, state.name, counted)
+        return counted
+
+    def check_end(self, state: BackgroundState) -> Counters:
+        """A transaction counts what it writes, exactly; only documents that fail are left out."""
+        counted, written = self.check_counters(state), self.ledger.happened[state.spec.collection, "written"]
+        exact = self.ledger.scenario.guard is Guard.SNAPSHOT and state.name not in self._restarted
+        if exact and counted.migrated != written:
+            self._wrong("counters", f"lanes wrote {written} documents and counted {counted.migrated}")
+        if not set(state.bad_ids) <= set(self.ledger.scenario.troubles):
+            self._wrong("failed", "a document was left out that never failed")
+        return counted
 
     def _compare(self, collection: str, name: str, counted: Counters) -> None:
         happened = self.ledger.happened

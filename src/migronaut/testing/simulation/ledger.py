@@ -76,6 +76,7 @@ class Ledger:
             self._application_wrote(collection, key, before, after)
         else:
             self.happened[collection, "migrated"] += 1
+            self.happened[collection, "written"] += 1
             self._engine_wrote(before, after)
 
     def _application_wrote(

@@ -9,10 +9,13 @@ from unittest.mock import patch
 
 from attrs import evolve
 
-from migronaut.core.coordinator import Verdict, verdict
+from migronaut.core.coordinator import FileFact, Verdict, verdict
+from migronaut.core.lane import Outcome
 from migronaut.core.ports import Claim, Owner, Pass, Write
 from migronaut.core.state import BackgroundState, Guard, Partition, Spec
 from migronaut.core.tickets import Ticket
+from migronaut.engine import Catalog
+from migronaut.engine.sources import Found
 from migronaut.queueing import Healed, Producer
 from migronaut.testing.collection import Work
 from migronaut.testing.order import as_stored, sort_key
@@ -98,6 +101,14 @@ def _without_count(state: BackgroundState, *, failed_partitions: int, remaining:
     return verdict(state, failed_partitions=failed_partitions, remaining=0)
 
 
+def _no_control(state: BackgroundState | None, *, generation: int, plan: str) -> Outcome | None:
+    return None
+
+
+def _any_file(catalog: Catalog, state: BackgroundState) -> Found:
+    return Found(fact=FileFact.OK, source=catalog.find(state.name))
+
+
 def _no_heal(self: Producer) -> Healed:
     return Healed()
 
@@ -119,6 +130,8 @@ MUTATIONS: Mapping[str, Mutation] = {
     "state-revision": lambda: patch.object(MemoryStore, "save", _save_blindly),
     "rolled-generation": lambda: patch("migronaut.engine.closing.closed", _never_closed),
     "final-count": lambda: patch("migronaut.engine.closing.verdict", _without_count),
+    "control": lambda: patch("migronaut.core.lane.control", _no_control),
+    "file-checksum": lambda: patch("migronaut.engine.slice.find_source", _any_file),
     "heal": lambda: patch.object(Producer, "heal", _no_heal),
 }
 """By name: what the simulation must notice the absence of."""

@@ -6,8 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from migronaut.core.ports import Stop, UnavailableError
+from migronaut.core.ports import (
+    PortError,
+    Stop,
+    TookTooLongError,
+    UnavailableError,
+    WriteConflictError,
+    WriteTooSlowError,
+)
 from migronaut.engine.stopping import StopEvent
+from migronaut.testing.simulation.faults import Event
 from migronaut.testing.simulation.scheduler import Actor, Beat, Scheduler
 
 Port = TypeVar("Port")
@@ -27,6 +35,25 @@ _BY_LANES = frozenset(
         "store.claim",
     }
 )
+_FAILURES: Mapping[str, tuple[type[PortError], ...]] = {
+    "documents.write_same": (UnavailableError, WriteConflictError, WriteTooSlowError),
+    "documents.sample": (UnavailableError, TookTooLongError),
+}
+"""What a call may fail with before its effect, where it is not only that nobody answers."""
+_REPEATABLE = frozenset(
+    {
+        "documents.write_guarded",
+        "locks.renew",
+        "store.drop_before",
+        "store.drop_plan",
+        "store.release",
+        "store.renew",
+        "store.reset_partitions",
+        "tickets.extend",
+        "tickets.sent",
+    }
+)
+"""What a driver, or a caller, may send twice. The others are retried under a transaction number: once."""
 
 
 class _Proxy:
@@ -45,26 +72,32 @@ class _Proxy:
     def _wrapped(self, target: Callable[..., Any], point: str) -> Callable[..., Any]:
         scheduler, watch = self._scheduler, self._watch
         before, after = f"{point}?", f"{point}!"
-        documents = point in _BY_LANES
+        documents, failures = point in _BY_LANES, _FAILURES.get(point, (UnavailableError,))
+        repeatable = point in _REPEATABLE
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if scheduler.point(before, fallible=True, documents=documents):
-                raise unavailable(scheduler, "before")
+            happened = scheduler.point(before, documents=documents)
+            if happened is Event.FAIL:
+                failure = failures[scheduler.decisions.choose(len(failures))]
+                raise failed(scheduler, "before", failure)
             told = watch(point, args, kwargs)
             result = target(*args, **kwargs)
             if told is not None:
                 told(result)
-            if scheduler.point(after, fallible=True, documents=documents):
-                raise unavailable(scheduler, "after")
+            if happened is Event.REPEAT and repeatable:
+                scheduler.seen["call repeated"] += 1
+                result = target(*args, **kwargs)
+            if scheduler.point(after, documents=documents) is Event.FAIL:
+                raise failed(scheduler, "after")
             return result
 
         return call
 
 
-def unavailable(scheduler: Scheduler, when: str) -> UnavailableError:
+def failed(scheduler: Scheduler, when: str, failure: type[PortError] = UnavailableError) -> PortError:
     """The failure of a call, noted."""
     scheduler.seen[f"failed {when} its effect"] += 1
-    return UnavailableError(f"the simulation let the call fail {when} its effect")
+    return failure(f"the simulation let the call fail {when} its effect")
 
 
 def proxied(port: Port, name: str, scheduler: Scheduler, watch: Watch) -> Port:

@@ -152,12 +152,14 @@ class Scheduler:
 
     # ------------------------------------------------------------------ what actors call
 
-    def point(self, name: str, *, fallible: bool = False, documents: bool = False) -> bool:
-        """A place where anything may happen; True when the call at hand should fail.
+    def point(self, name: str, *, documents: bool = False) -> Event:
+        """A place where anything may happen.
 
         Args:
-            fallible: There is a call that can fail.
             documents: A lane is reading or writing documents.
+
+        Returns:
+            What happened; ``FAIL`` and ``REPEAT`` are up to the call at hand.
 
         Raises:
             Crash: This process is gone.
@@ -166,17 +168,18 @@ class Scheduler:
         if actor.crashed:
             raise Crash
         if self.atomic:
-            return False
+            return Event.NOTHING
         self.steps += 1
         weights = self.weights.at_documents if documents else self.weights.at_points
         event = Event(self.decisions.draw(weights))
         if event is Event.NOTHING and self.violation is None:
             self._note(actor, name, "")
-            return False
+            return event
         self._note(actor, name, event.name.lower())
         if self.violation is not None:
             self._give_up_turn(actor)
-        return self._happens(event, actor) and fallible
+        self._happens(event, actor)
+        return event
 
     def sleep(self, seconds: float, stop: Stop | None = None) -> None:
         """Let others run for that long, or until ``stop`` is set."""
@@ -198,8 +201,7 @@ class Scheduler:
 
     # ------------------------------------------------------------------ events
 
-    def _happens(self, event: Event, actor: Actor) -> bool:
-        """Do what was drawn; True when it is a failure of the call at hand."""
+    def _happens(self, event: Event, actor: Actor) -> None:
         if event is Event.INTERFERE:
             self._interfere(actor)
         elif event is Event.SWITCH:
@@ -219,7 +221,6 @@ class Scheduler:
         elif event is Event.RESTART and self.on_restart is not None:
             self.seen["queue restart"] += 1
             self.on_restart()
-        return event is Event.FAIL
 
     def _interfere(self, actor: Actor) -> None:
         """The eager one acts just now, whatever it was waiting for."""

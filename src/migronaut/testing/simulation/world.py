@@ -21,9 +21,10 @@ from migronaut.spec import Background
 from migronaut.testing.clock import FakeClock
 from migronaut.testing.documents import MemoryDocuments
 from migronaut.testing.locks import MemoryLocks
+from migronaut.testing.simulation.faults import Event
 from migronaut.testing.simulation.invariants import Invariants
 from migronaut.testing.simulation.ledger import Ledger, ObservedServer, migrate
-from migronaut.testing.simulation.proxy import SimulatedClock, SimulatedHeartbeat, proxied, unavailable
+from migronaut.testing.simulation.proxy import SimulatedClock, SimulatedHeartbeat, failed, proxied
 from migronaut.testing.simulation.queue import FaultyQueue, QueueFactory
 from migronaut.testing.simulation.scenario import FIRST, SECOND, FileVersion, Scenario
 from migronaut.testing.simulation.scheduler import Actor, Scheduler
@@ -37,6 +38,7 @@ _INSIDE = frozenset(
         "documents.write_same.compared",
         "documents.write_same.before-commit",
         "documents.write_same.committed",
+        "documents.write_guarded.statement",
         "documents.write_guarded.written",
     }
 )
@@ -81,7 +83,8 @@ class World:
         """Do what ``migronaut up`` does, before anything can go wrong."""
         ports = self.ports("setup", lambda: Actor("setup", lambda: None), raw=True)
         for name in (FIRST, SECOND) if self.scenario.dependent else (FIRST,):
-            register(ports, name, direction=Direction.FORWARD, registration=name, request=Request(by="setup"))
+            made = register(ports, name, direction=Direction.FORWARD, registration=name, request=Request(by="setup"))
+            self.invariants.statuses[made.state.status] += 1
 
     def enqueue(self) -> None:
         """Send the first hints; without them it is the beat that finds the migration."""
@@ -149,14 +152,17 @@ class World:
             settings["filter"] = {"new": {"$exists": False}}
         if scenario.revisions:
             settings["revision_field"] = "rev"
-        transform = self._transform(collection)
+        transform = self._transform(name, text.checksum)
         if scenario.batched:
             return Background(migrate_many=self._many(transform), **settings)
         return Background(migrate=transform, **settings)
 
-    def _transform(self, collection: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def _transform(self, name: str, checksum: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        collection = COLLECTIONS[name]
+
         def transform(document: dict[str, Any]) -> dict[str, Any]:
-            times = self.troubles.get(document["_id"], 0) if collection == COLLECTIONS[FIRST] else 0
+            self.invariants.transforming(name, checksum)
+            times = self.troubles.get(document["_id"], 0) if name == FIRST else 0
             if times:
                 self.troubles[document["_id"]] = max(times - 1, -1)
                 self.ledger.happened[collection, "failed"] += 1
@@ -186,8 +192,8 @@ class World:
             return
         if point == "documents.write_same.committed":
             self.invariants.committed()
-        if self.scheduler.point(point, fallible=True, documents=True):
-            raise unavailable(self.scheduler, "inside")
+        if self.scheduler.point(point, documents=True) is Event.FAIL:
+            raise failed(self.scheduler, "inside")
         if point == "documents.write_same.before-commit":
             self.invariants.before_commit()
 
