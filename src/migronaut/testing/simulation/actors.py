@@ -63,8 +63,7 @@ def runner(world: World, disk: str) -> Actor:
     def body() -> None:
         while True:
             _leniently(lambda: drive(process.engine, FIRST, owner=process.owner, stop=process.queue.stopping))
-            again = world.scheduler.now + 40.0
-            world.scheduler.wait_until(lambda again=again: again)  # type: ignore[misc]
+            world.scheduler.rest(40.0)
 
     process.actor = Actor(process.name, body, respawn=lambda: runner(world, disk))
     return process.actor
@@ -98,10 +97,10 @@ def operator(world: World, left: int) -> Actor:
     def body() -> None:
         while orders[0] and not world.calm:
             orders[0] -= 1
-            world.scheduler.sleep(random.choice((0.0, 0.3, 3.0, 20.0, 60.0)))
+            world.scheduler.rest(random.choice((0.0, 0.3, 3.0, 20.0, 60.0)))
             _leniently(lambda: _order(process, random))
 
-    process.actor = Actor(process.name, body, respawn=lambda: operator(world, orders[0]))
+    process.actor = Actor(process.name, body, respawn=lambda: operator(world, orders[0]), eager=True)
     return process.actor
 
 
@@ -138,7 +137,7 @@ def deploy(world: World, disks: tuple[str, ...]) -> Actor:
 
     def body() -> None:
         for _ in range(world.scenario.deploys):
-            world.scheduler.sleep(random.choice((0.1, 2.0, 15.0)))
+            world.scheduler.rest(random.choice((0.1, 2.0, 15.0, 60.0)))
             text = random.choice((0, 1, 1))
             if world.calm:
                 return
@@ -150,7 +149,7 @@ def deploy(world: World, disks: tuple[str, ...]) -> Actor:
                 _leniently(lambda: controls.repin(process.ports, FIRST, _OPERATOR))
         world.scheduler.seen["deploy"] += world.scenario.deploys
 
-    process.actor = Actor("deploy", body, mortal=False)
+    process.actor = Actor("deploy", body, mortal=False, eager=True)
     return process.actor
 
 
@@ -160,7 +159,7 @@ def application(world: World) -> Actor:
 
     def body() -> None:
         for _ in range(world.scenario.writes):
-            world.scheduler.sleep(random.choice((0.0, 0.2, 2.0, 10.0, 30.0)))
+            world.scheduler.rest(random.choice((0.0, 0.2, 2.0, 10.0, 30.0)))
             if world.calm:
                 return
             _write(world, random)

@@ -81,11 +81,12 @@ def weights_of(random: Random) -> Weights:
         Event.STOP: rate(0.002),
         Event.RESTART: rate(0.001),
         Event.REPEAT: rate(0.01),
+        Event.INTERFERE: rate(0.01),
     }
     documents = points | {
         Event.CRASH: rate(0.01),
         Event.FREEZE: rate(0.015),
-        Event.INTERFERE: rate(0.08),
+        Event.INTERFERE: random.choice((0.0, 0.05, 0.2, 0.4)),
     }
     hints = [rate(0.06), rate(0.06), rate(0.06), rate(0.03), rate(0.03)]
     return Weights(

@@ -117,9 +117,9 @@ def scenario_of(seed: int) -> Scenario:
         workers=random.choice((1, 2, 3, 3)),
         runners=random.choice((0, 0, 1, 2)),
         beat_by_queue=random.random() < 0.5,
-        writes=random.choice((0, 20, 50)),
-        orders=random.choice((0, 0, 2, 5)),
-        deploys=random.choice((0, 0, 0, 2, 4)),
+        writes=random.choice((0, 20, 50, 120)),
+        orders=random.choice((0, 0, 2, 5, 12)),
+        deploys=random.choice((0, 0, 0, 2, 6)),
     )
 
 

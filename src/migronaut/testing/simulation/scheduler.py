@@ -192,6 +192,11 @@ class Scheduler:
         self._give_up_turn(actor)
         actor.asleep = None
 
+    def rest(self, seconds: float) -> None:
+        """Have nothing to do for that long, unless somebody interferes."""
+        again = self.now + seconds
+        self.wait_until(lambda: again)
+
     def wait_until(self, ready_when: Callable[[], float | None]) -> None:
         """Let others run until the time that ``ready_when`` gives has come."""
         actor = self.current
@@ -223,12 +228,13 @@ class Scheduler:
             self.on_restart()
 
     def _interfere(self, actor: Actor) -> None:
-        """The eager one acts just now, whatever it was waiting for."""
-        eager = next((each for each in self.actors if each.eager and not each.done), None)
-        if eager is not None and eager is not actor:
+        """One of the eager ones that rest acts just now."""
+        eager = [each for each in self.actors if each.eager and each.ready_when is not None and not each.done]
+        if eager:
             self.seen["interference"] += 1
-            eager.wake_at, eager.turn = self.now, next(self._turns)
-            self._yield_to(actor, eager)
+            chosen = eager[self.decisions.choose(len(eager))]
+            chosen.wake_at, chosen.turn = self.now, next(self._turns)
+            self._yield_to(actor, chosen)
 
     def _crash(self, actor: Actor) -> None:
         self.seen["crash"] += 1

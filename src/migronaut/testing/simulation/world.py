@@ -126,7 +126,7 @@ class World:
         """Nothing is going on and nothing is about to."""
         now = self.server.now()
         return (
-            not any(actor.mortal and actor.ready_when is None for actor in self.scheduler.actors)
+            not any(actor.mortal and (actor.ready_when is None or actor.eager) for actor in self.scheduler.actors)
             and not self.server.tickets
             and not any(lock.expires_at > now for lock in self.server.locks.values())
             and not any(MemoryStore(self.server).leases(state.name) for state in self.states())
