@@ -14,10 +14,10 @@ from migronaut.engine.drive import drive
 from migronaut.engine.states import Request
 from migronaut.engine.status import status_of
 from migronaut.errors import MigronautError
+from migronaut.testing.simulation.actor import Actor
 from migronaut.testing.simulation.faults import RESTARTS
 from migronaut.testing.simulation.ledger import APPLICATION, is_old
 from migronaut.testing.simulation.scenario import FIRST
-from migronaut.testing.simulation.scheduler import Actor
 from migronaut.testing.simulation.world import COLLECTIONS, Process, World
 
 _OPERATOR = Request(by="operator", reason="simulation")
@@ -44,7 +44,7 @@ def worker(world: World, disk: str) -> Actor:
     def crashed() -> None:
         if job and scheduler.decisions.draw(scheduler.weights.redelivered):
             scheduler.seen["job redelivered"] += 1
-            scheduler.at(5.0, lambda: process.queue.redeliver(job[0]))
+            scheduler.timeline.at(5.0, lambda: process.queue.redeliver(job[0]))
 
     actor = process.actor = Actor(
         process.name,

@@ -9,8 +9,8 @@ from attrs import asdict
 from migronaut.core.state import BackgroundState, Status
 from migronaut.engine import controls
 from migronaut.engine.states import Request
+from migronaut.testing.simulation.actor import Actor
 from migronaut.testing.simulation.scenario import FIRST, SECOND
-from migronaut.testing.simulation.scheduler import Actor
 from migronaut.testing.simulation.violation import Violation
 from migronaut.testing.simulation.world import Process, World
 

@@ -15,8 +15,9 @@ from migronaut.core.ports import (
     WriteTooSlowError,
 )
 from migronaut.engine.stopping import StopEvent
+from migronaut.testing.simulation.actor import Actor
 from migronaut.testing.simulation.faults import Event
-from migronaut.testing.simulation.scheduler import Actor, Beat, Scheduler
+from migronaut.testing.simulation.scheduler import Scheduler
 
 Port = TypeVar("Port")
 Watch = Callable[[str, tuple[Any, ...], Mapping[str, Any]], Callable[[Any], None] | None]
@@ -131,11 +132,9 @@ class SimulatedHeartbeat:
     def beating(self, renew: Callable[[], bool], *, ttl: float) -> Iterator[Stop]:
         """Keep a right while the block runs."""
         lost = StopEvent()
-        now = self._scheduler.now
-        beat = Beat(actor=self._actor(), renew=renew, ttl=ttl, lose=lost.set, due=now + ttl / 2, last=now)
-        self._scheduler.beats.append(beat)
+        timeline = self._scheduler.timeline
+        beat = timeline.keep(self._actor(), renew, ttl=ttl, lose=lost.set)
         try:
             yield lost
         finally:
-            if beat in self._scheduler.beats:
-                self._scheduler.beats.remove(beat)
+            timeline.forget(beat)

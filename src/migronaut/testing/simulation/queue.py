@@ -124,7 +124,7 @@ class FaultyQueue:
         if fate is Fate.REFUSED:
             raise RefusedByBrokerError("the simulation let the broker refuse a hint")
         if fate is Fate.LATE:
-            scheduler.at(DELAYS[scheduler.decisions.choose(len(DELAYS))], lambda: self._copy(hint))
+            scheduler.timeline.at(DELAYS[scheduler.decisions.choose(len(DELAYS))], lambda: self._copy(hint))
         result = send() if fate not in {Fate.LOST, Fate.LATE} else None
         if fate is Fate.TWICE:
             self._copy(hint)

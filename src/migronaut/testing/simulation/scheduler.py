@@ -10,63 +10,16 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from heapq import heappop, heappush
 from itertools import count
 from traceback import format_exc
 
-from attrs import define, field
-
 from migronaut.core.ports import Stop
 from migronaut.testing.clock import FakeClock
+from migronaut.testing.simulation.actor import Actor, Crash
 from migronaut.testing.simulation.decisions import Decisions
 from migronaut.testing.simulation.faults import ADVANCES, FREEZES, RESTARTS, Calm, Event, Weights
+from migronaut.testing.simulation.timeline import Timeline
 from migronaut.testing.simulation.violation import Violation
-
-
-class Crash(BaseException):
-    """The process of an actor is gone; no code of the engine may catch it."""
-
-
-@define(eq=False)
-class Actor:
-    """One thread of control, and the process it lives in.
-
-    Args:
-        body: What it does; a crash ends it anywhere.
-        mortal: It may crash and freeze.
-        eager: It may be called upon at any time to interfere.
-        respawn: Its successor after a crash.
-        ready_when: While set, it has nothing to do before the time this gives (None = it does not know).
-        on_crash: What others do about it, e.g. a broker that delivers its job again.
-    """
-
-    name: str
-    body: Callable[[], None]
-    mortal: bool = True
-    eager: bool = False
-    respawn: Callable[[], Actor] | None = None
-    ready_when: Callable[[], float | None] | None = None
-    on_crash: Callable[[], None] | None = None
-    on_stop: Callable[[], None] | None = None
-    wake_at: float = 0.0
-    asleep: Stop | None = None
-    frozen_until: float = 0.0
-    crashed: bool = False
-    done: bool = False
-    turn: int = 0
-    baton: threading.Lock = field(factory=threading.Lock)
-
-
-@define(eq=False)
-class Beat:
-    """A right that a heartbeat keeps: when it is renewed next, and what tells its owner that it is lost."""
-
-    actor: Actor
-    renew: Callable[[], bool]
-    ttl: float
-    lose: Callable[[str], None]
-    due: float
-    last: float
 
 
 class Scheduler:
@@ -80,11 +33,9 @@ class Scheduler:
 
     def __init__(self, decisions: Decisions, clock: FakeClock, *, max_steps: int) -> None:
         self.decisions = decisions
-        self.clock = clock
         self.max_steps = max_steps
         self.weights: Weights = Calm
         self.actors: list[Actor] = []
-        self.beats: list[Beat] = []
         self.trace: list[tuple[float, str, str, str]] = []
         self.seen: Counter[str] = Counter()
         self.steps = 0
@@ -96,8 +47,12 @@ class Scheduler:
         self._main = threading.Lock()
         self._main.acquire()
         self._turns = count(1)
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
-        self._orders = count()
+        self.timeline = Timeline(
+            clock,
+            silent=lambda: self.decisions.draw(self.weights.at_beats) > 0,
+            in_the_name_of=self._in_the_name_of,
+            seen=self.seen,
+        )
         self._closing = False
 
     @property
@@ -110,7 +65,7 @@ class Scheduler:
     @property
     def now(self) -> float:
         """Seconds since the simulation began."""
-        return self.clock.monotonic()
+        return self.timeline.now
 
     # ------------------------------------------------------------------ the run
 
@@ -145,10 +100,6 @@ class Scheduler:
         """Note what went wrong (the first stands) and end the run at the next change of turns."""
         if self.violation is None and not self._closing:
             self.violation = violation
-
-    def at(self, seconds: float, action: Callable[[], None]) -> None:
-        """Have something done in ``seconds`` from now, by nobody's process."""
-        heappush(self._timers, (self.now + seconds, next(self._orders), action))
 
     # ------------------------------------------------------------------ what actors call
 
@@ -219,7 +170,7 @@ class Scheduler:
             self._give_up_turn(actor)
         elif event is Event.ADVANCE:
             self.seen["advance"] += 1
-            self.advance_to(self.now + ADVANCES[self.decisions.choose(len(ADVANCES))])
+            self.timeline.advance_to(self.now + ADVANCES[self.decisions.choose(len(ADVANCES))])
         elif event is Event.STOP and actor.on_stop is not None:
             self.seen["stop"] += 1
             actor.on_stop()
@@ -239,7 +190,7 @@ class Scheduler:
     def _crash(self, actor: Actor) -> None:
         self.seen["crash"] += 1
         actor.crashed = True
-        self.beats = [beat for beat in self.beats if beat.actor is not actor]
+        self.timeline.forget_all_of(actor)
         delay = RESTARTS[self.decisions.choose(len(RESTARTS))]
         if actor.on_crash is not None:
             actor.on_crash()
@@ -251,57 +202,16 @@ class Scheduler:
         if actor.respawn is not None:
             self.start(actor.respawn(), delay=delay)
 
-    def advance_to(self, end: float) -> None:
-        """Let time pass, with what falls into it: heartbeats, and what was put off."""
-        while (due := self._due()) is not None and due <= end:
-            self._forward(due)
-            self._fall_due(due)
-        self._forward(end)
+    # ------------------------------------------------------------------ the baton
 
-    def _due(self) -> float | None:
-        times = [beat.due for beat in self._beating()] + [time for time, _, _ in self._timers[:1]]
-        return min(times, default=None)
-
-    def _fall_due(self, due: float) -> None:
-        beat = next((each for each in self._beating() if each.due <= due), None)
-        if beat is not None:
-            self._pulse(beat)
-        else:
-            heappop(self._timers)[2]()
-
-    def _forward(self, to: float) -> None:
-        if to > self.now:
-            self.clock.advance(to - self.now)
-
-    def _beating(self) -> list[Beat]:
-        return [beat for beat in self.beats if beat.actor.frozen_until <= self.now]
-
-    def _pulse(self, beat: Beat) -> None:
-        """One beat, as the engine's own heartbeat thread does it."""
-        if self.decisions.draw(self.weights.at_beats):
-            self.seen["failed beat"] += 1
-            beat.due = self.now + min(1.0, beat.ttl / 20)
-            if self.now - beat.last >= beat.ttl - min(5.0, beat.ttl / 4):
-                self._lost(beat, "no renewal got through")
-            return
+    def _in_the_name_of(self, actor: Actor, renew: Callable[[], bool]) -> bool:
+        """What the heartbeat thread of a process does, at once."""
         before, self.atomic = self._current, True
-        self._current = beat.actor
+        self._current = actor
         try:
-            alive = beat.renew()
+            return renew()
         finally:
             self._current, self.atomic = before, False
-        if alive:
-            beat.last = self.now
-            beat.due = self.now + beat.ttl / 2
-        else:
-            self._lost(beat, "taken away")
-
-    def _lost(self, beat: Beat, why: str) -> None:
-        self.seen["lost by heartbeat"] += 1
-        self.beats.remove(beat)
-        beat.lose(why)
-
-    # ------------------------------------------------------------------ the baton
 
     def _give_up_turn(self, actor: Actor, *, other: bool = False) -> None:
         following = self._next(instead_of=actor if other else None)
@@ -339,9 +249,9 @@ class Scheduler:
 
     def _skip(self) -> None:
         times = [time for actor in self.actors if not actor.done if (time := self._time_of(actor)) is not None]
-        times += [self._timers[0][0]] if self._timers else []
+        times += [timer for timer in [self.timeline.next_timer] if timer is not None]
         if times:
-            self.advance_to(min(times))
+            self.timeline.advance_to(min(times))
         else:
             self.violated(Violation("termination", "nobody will ever do anything again, and it has not come to an end"))
 

@@ -21,13 +21,14 @@ from migronaut.spec import Background
 from migronaut.testing.clock import FakeClock
 from migronaut.testing.documents import MemoryDocuments
 from migronaut.testing.locks import MemoryLocks
+from migronaut.testing.simulation.actor import Actor
 from migronaut.testing.simulation.faults import Event
 from migronaut.testing.simulation.invariants import Invariants
 from migronaut.testing.simulation.ledger import Ledger, ObservedServer, migrate
 from migronaut.testing.simulation.proxy import SimulatedClock, SimulatedHeartbeat, failed, proxied
 from migronaut.testing.simulation.queue import FaultyQueue, QueueFactory
 from migronaut.testing.simulation.scenario import FIRST, SECOND, FileVersion, Scenario
-from migronaut.testing.simulation.scheduler import Actor, Scheduler
+from migronaut.testing.simulation.scheduler import Scheduler
 from migronaut.testing.store import MemoryStore
 from migronaut.testing.tickets import MemoryTickets
 
