@@ -162,7 +162,7 @@ def application(world: World) -> Actor:
             world.scheduler.rest(random.choice((0.0, 0.2, 2.0, 10.0, 30.0)))
             if world.calm:
                 return
-            _write(world, random)
+            _leniently(lambda: _write(world, random))
             world.scheduler.point("application")
 
     return Actor(APPLICATION, body, mortal=False, eager=True)

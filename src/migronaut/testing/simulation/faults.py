@@ -22,7 +22,8 @@ class Event(IntEnum):
     STOP = 6
     RESTART = 7
     REPEAT = 8
-    INTERFERE = 9
+    OUTAGE = 9
+    INTERFERE = 10
 
 
 class Fate(IntEnum):
@@ -40,6 +41,8 @@ FREEZES = (70.0, 20.0, 140.0, 400.0)
 """Seconds; a lease and a lock last 60."""
 ADVANCES = (1.0, 0.05, 7.0, 31.0, 90.0)
 RESTARTS = (1.0, 0.0, 30.0, 100.0)
+OUTAGES = (3.0, 20.0, 80.0, 300.0)
+"""Seconds without a primary; after a minute a slice gives up."""
 DELAYS = (0.5, 5.0, 45.0, 200.0)
 
 
@@ -81,6 +84,7 @@ def weights_of(random: Random) -> Weights:
         Event.STOP: rate(0.002),
         Event.RESTART: rate(0.001),
         Event.REPEAT: rate(0.01),
+        Event.OUTAGE: rate(0.0007),
         Event.INTERFERE: rate(0.01),
     }
     documents = points | {

@@ -81,6 +81,8 @@ class _Proxy:
             if happened is Event.FAIL:
                 failure = failures[scheduler.decisions.choose(len(failures))]
                 raise failed(scheduler, "before", failure)
+            if scheduler.away_until > scheduler.now:
+                raise failed(scheduler, "before")
             told = watch(point, args, kwargs)
             result = target(*args, **kwargs)
             if told is not None:

@@ -99,6 +99,7 @@ def _run(world: World) -> None:
     if scheduler.violation is not None:
         return
     scheduler.weights, scheduler.on_restart, world.calm = Calm, None, True
+    scheduler.away_until = 0.0
     closing = Closing(world)
     scheduler.start(closing.actor)
     scheduler.run(lambda: closing.over)

@@ -35,10 +35,12 @@ class Trouble:
     Args:
         times: How often its transform raises; -1 = until somebody corrects the application.
         slice: The raise takes the whole slice down (only with ``migrate_many``).
+        refused: It is not the transform that fails: the server refuses the result.
     """
 
     times: int
     slice: bool = False
+    refused: bool = False
 
 
 @frozen(kw_only=True)
@@ -67,6 +69,9 @@ class Scenario:
     revisions: bool
     batched: bool
     max_document_errors: int
+    max_passes: int
+    max_slice_failures: int
+    max_conflict_retries: int
     slice_length: float
     lane_poll: float
     pause: float
@@ -107,6 +112,9 @@ def scenario_of(seed: int) -> Scenario:
         revisions=revisions,
         batched=batched,
         max_document_errors=random.choice((0, 0, 1, 3)),
+        max_passes=random.choice((10, 10, 2)),
+        max_slice_failures=random.choice((1, 3, 3)),
+        max_conflict_retries=random.choice((0, 1, 3)),
         slice_length=random.choice((1.0, 5.0, 20.0)),
         lane_poll=random.choice((5.0, 10.0, 30.0)),
         pause=random.choice((0.0, 0.1, 2.0)),
@@ -147,10 +155,16 @@ def _old(random: Random, id_: Any, *, revisions: bool, versioned: bool) -> dict[
 def _troubles(random: Random, ids: list[Any], *, batched: bool) -> dict[Any, Trouble]:
     if not ids or random.random() < 0.6:
         return {}
-    return {
-        random.choice(ids): Trouble(times=random.choice((-1, 1, 2, 4)), slice=batched and random.random() < 0.5)
-        for _ in range(random.choice((1, 1, 2, 3)))
-    }
+    return {random.choice(ids): _trouble(random, batched=batched) for _ in range(random.choice((1, 1, 2, 3)))}
+
+
+def _trouble(random: Random, *, batched: bool) -> Trouble:
+    refused = random.random() < 0.3
+    return Trouble(
+        times=random.choice((-1, 1, 2, 4)),
+        slice=batched and not refused and random.random() < 0.5,
+        refused=refused,
+    )
 
 
 def _changed(random: Random, first: FileVersion, *, versioned: bool) -> FileVersion:

@@ -17,7 +17,7 @@ from migronaut.core.ports import Stop
 from migronaut.testing.clock import FakeClock
 from migronaut.testing.simulation.actor import Actor, Crash
 from migronaut.testing.simulation.decisions import Decisions
-from migronaut.testing.simulation.faults import ADVANCES, FREEZES, RESTARTS, Calm, Event, Weights
+from migronaut.testing.simulation.faults import ADVANCES, FREEZES, OUTAGES, RESTARTS, Calm, Event, Weights
 from migronaut.testing.simulation.timeline import Timeline
 from migronaut.testing.simulation.violation import Violation
 
@@ -27,6 +27,7 @@ class Scheduler:
 
     Attributes:
         steps: Points reached so far.
+        away_until: Until then the database answers nobody.
         trace: The last points: time, actor, point, what happened there.
         seen: How often each thing happened.
     """
@@ -40,6 +41,7 @@ class Scheduler:
         self.seen: Counter[str] = Counter()
         self.steps = 0
         self.atomic = False
+        self.away_until = 0.0
         self.violation: Violation | None = None
         self.on_restart: Callable[[], None] | None = None
         self._goal: Callable[[], bool] = lambda: True
@@ -171,6 +173,9 @@ class Scheduler:
         elif event is Event.ADVANCE:
             self.seen["advance"] += 1
             self.timeline.advance_to(self.now + ADVANCES[self.decisions.choose(len(ADVANCES))])
+        elif event is Event.OUTAGE:
+            self.seen["outage"] += 1
+            self.away_until = self.now + OUTAGES[self.decisions.choose(len(OUTAGES))]
         elif event is Event.STOP and actor.on_stop is not None:
             self.seen["stop"] += 1
             actor.on_stop()

@@ -9,6 +9,7 @@ from itertools import count
 
 from attrs import define
 
+from migronaut.core.ports import PortError
 from migronaut.testing.clock import FakeClock
 from migronaut.testing.simulation.actor import Actor
 
@@ -106,17 +107,25 @@ class Timeline:
 
     def _pulse(self, beat: Beat) -> None:
         """One beat, as the engine's own heartbeat thread does it."""
-        if self._silent():
+        alive = None if self._silent() else self._renewed(beat)
+        if alive is None:
             self._seen["failed beat"] += 1
             beat.due = self.now + min(1.0, beat.ttl / 20)
             if self.now - beat.last >= beat.ttl - min(5.0, beat.ttl / 4):
                 self._lost(beat, "no renewal got through")
             return
-        if self._in_the_name_of(beat.actor, beat.renew):
+        if alive:
             beat.last = self.now
             beat.due = self.now + beat.ttl / 2
         else:
             self._lost(beat, "taken away")
+
+    def _renewed(self, beat: Beat) -> bool | None:
+        """Whether the right is still there; None when nobody answered."""
+        try:
+            return self._in_the_name_of(beat.actor, beat.renew)
+        except PortError:
+            return None
 
     def _lost(self, beat: Beat, why: str) -> None:
         self._seen["lost by heartbeat"] += 1

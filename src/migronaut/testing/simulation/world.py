@@ -72,7 +72,9 @@ class World:
         self.troubles = {id_: trouble.times for id_, trouble in scenario.troubles.items()}
         self.numbers = count()
         self.calm = False
-        self.server.collection(COLLECTIONS[FIRST]).insert(*scenario.documents)
+        documents = self.server.collection(COLLECTIONS[FIRST])
+        documents.insert(*scenario.documents)
+        documents.refuse(lambda stored: "new" in stored and self._in_trouble(stored["_id"], refused=True))
         if scenario.dependent:
             self.server.collection(COLLECTIONS[SECOND]).insert(
                 *({**document, "kind": "x"} for document in scenario.documents[:4])
@@ -144,6 +146,9 @@ class World:
             "pause": scenario.pause,
             "slice_length": scenario.slice_length,
             "max_document_errors": scenario.max_document_errors,
+            "max_passes": scenario.max_passes,
+            "max_slice_failures": scenario.max_slice_failures,
+            "max_conflict_retries": scenario.max_conflict_retries,
             "guard": scenario.guard,
             "partitions": Partitioning(over_partition=2, min_documents=2),
         }
@@ -159,18 +164,22 @@ class World:
         return Background(migrate=transform, **settings)
 
     def _transform(self, name: str, checksum: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        collection = COLLECTIONS[name]
-
         def transform(document: dict[str, Any]) -> dict[str, Any]:
             self.invariants.transforming(name, checksum)
-            times = self.troubles.get(document["_id"], 0) if name == FIRST else 0
-            if times:
-                self.troubles[document["_id"]] = max(times - 1, -1)
-                self.ledger.happened[collection, "failed"] += 1
+            if name == FIRST and self._in_trouble(document["_id"], refused=False):
                 raise SimulatedTroubleError("the simulation let a document fail")
             return migrate(document)
 
         return transform
+
+    def _in_trouble(self, id_: Any, *, refused: bool) -> bool:
+        """Whether a document fails this time, in the transform or by the server's refusal."""
+        times, trouble = self.troubles.get(id_, 0), self.scenario.troubles.get(id_)
+        if not times or trouble is None or trouble.refused is not refused:
+            return False
+        self.troubles[id_] = max(times - 1, -1)
+        self.ledger.happened[COLLECTIONS[FIRST], "failed"] += 1
+        return True
 
     def _many(self, transform: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[list[Any]], list[Any]]:
         def transform_many(documents: list[Any]) -> list[Any]:
