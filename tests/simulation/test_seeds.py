@@ -16,6 +16,12 @@ SEEDS = int(os.environ.get("MIGRONAUT_TEST_SEEDS", "2000"))
 """How many; a nightly run takes more."""
 FAULTS = (
     "advance",
+    "call repeated",
+    "counted conflicts",
+    "counted reclaims",
+    "counted retried",
+    "counted skipped",
+    "counted txn_retries",
     "crash",
     "failed after its effect",
     "failed beat",
@@ -31,6 +37,7 @@ FAULTS = (
     "job redelivered",
     "lost by heartbeat",
     "lost compare-and-set",
+    "outage",
     "queue restart",
     "stale hint",
     "stop",
@@ -50,7 +57,7 @@ def test_every_fault_every_status_and_every_end_occurs() -> None:
     seen: Counter[str] = Counter()
     for seed in range(300):
         seen += simulate(seed).seen
-    statuses = [f"status {status}" for status in Status if status is not Status.BLOCKED]
+    statuses = [f"status {status}" for status in Status]
     missing = [what for what in (*FAULTS, *ENDS, *statuses) if not seen[what]]
     assert not missing
 

@@ -6,13 +6,14 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from multiprocessing import get_context
 from time import perf_counter
 from typing import Any
 
-from migronaut.testing.simulation import Result, simulate
+from migronaut.testing.simulation import QueueFactory, Result, SimulatedMemoryQueue, simulate
 from migronaut.testing.simulation.decisions import from_text, to_text
 from migronaut.testing.simulation.mutations import MUTATIONS, mutation
 from migronaut.testing.simulation.shrink import shortened
@@ -30,11 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = perf_counter()
     seen: Counter[str] = Counter()
     done = 0
-    for result in _results(seeds, jobs=options.jobs, schedule=options.replay, mutated=options.mutate):
+    run = partial(_run, schedule=options.replay, mutated=options.mutate, queue=options.queue)
+    for result in _results(seeds, run, jobs=options.jobs):
         done += 1
         seen += result.seen
         if result.violation is not None:
-            _say_violation(result, mutated=options.mutate, shorten=options.replay is None)
+            _say_violation(result, options)
             return 1
     _say(f"{done} seeds in {perf_counter() - started:.1f} s, no violation")
     for what, number in sorted(seen.items()):
@@ -49,14 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="run this seed alone")
     parser.add_argument("--replay", type=from_text, metavar="SCHEDULE", help="decisions to repeat, with --seed")
     parser.add_argument("--mutate", choices=sorted(MUTATIONS), help="take this guard away: it must fail")
+    parser.add_argument("--queue", metavar="MODULE:NAME", help="what makes the queue under test (the memory queue)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     return parser
 
 
-def _results(
-    seeds: Sequence[int], *, jobs: int, schedule: Sequence[int] | None, mutated: str | None
-) -> Iterator[Result]:
-    run = partial(_run, schedule=schedule, mutated=mutated)
+def _results(seeds: Sequence[int], run: Callable[[int], Result], *, jobs: int) -> Iterator[Result]:
     if len(seeds) == 1:
         yield run(seeds[0])
         return
@@ -74,29 +74,40 @@ def _stay(number: Any) -> None:
         os.sched_setaffinity(0, {processors[mine % len(processors)]})
 
 
-def _run(seed: int, *, schedule: Sequence[int] | None, mutated: str | None) -> Result:
+def _run(seed: int, *, schedule: Sequence[int] | None, mutated: str | None, queue: str | None) -> Result:
     with mutation(mutated):
-        return simulate(seed, schedule=schedule)
+        return simulate(seed, schedule=schedule, queue=_queue(queue))
+
+
+def _queue(path: str | None) -> QueueFactory:
+    """What ``module:name`` names."""
+    if path is None:
+        return SimulatedMemoryQueue
+    module, _, name = path.partition(":")
+    factory: QueueFactory = getattr(import_module(module), name)
+    return factory
 
 
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _say_violation(result: Result, *, mutated: str | None, shorten: bool) -> None:
+def _say_violation(result: Result, options: argparse.Namespace) -> None:
     """The seed, the way to the violation, the schedule as short as it gets, and how to see it again."""
     _say(f"seed {result.seed}: {result.violation}")
-    if shorten:
-        run = partial(_run, result.seed, mutated=mutated)
+    if options.replay is None:
+        run = partial(_run, result.seed, mutated=options.mutate, queue=options.queue)
         wanted = _kind(result)
         result = run(schedule=shortened(result.schedule, lambda shorter: _kind(run(schedule=shorter)) == wanted))
     if result.violation is not None and result.violation.cause is not None:
         _say(result.violation.cause)
     for time, actor, point, what in result.trace[-_TAIL:]:
         _say(f"{time:10.2f} s  {actor:14} {point:40} {what}")
-    guard = f" --mutate {mutated}" if mutated else ""
     _say(f"shortened schedule: {sum(map(bool, result.schedule))} decisions, {result.steps} steps: {result.violation}")
-    _say(f"python -m migronaut.testing.simulate --seed {result.seed}{guard} --replay {to_text(result.schedule)}")
+    words = ["python -m migronaut.testing.simulate --seed", str(result.seed)]
+    words += ["--mutate", options.mutate] if options.mutate else []
+    words += ["--queue", options.queue] if options.queue else []
+    _say(" ".join([*words, "--replay", to_text(result.schedule)]))
 
 
 def _kind(result: Result) -> str | None:
