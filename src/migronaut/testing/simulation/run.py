@@ -23,8 +23,8 @@ from migronaut.testing.simulation.scheduler import Scheduler
 from migronaut.testing.simulation.violation import Violation
 from migronaut.testing.simulation.world import World
 
-MAX_STEPS = 12_000
-_WEATHER = 1_500
+MAX_STEPS = 6_000
+_WEATHER = 1_200
 """Points after which faults stop in any case."""
 
 
