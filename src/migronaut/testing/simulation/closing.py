@@ -9,6 +9,7 @@ from attrs import asdict
 from migronaut.core.state import BackgroundState, Status
 from migronaut.engine import controls
 from migronaut.engine.states import Request
+from migronaut.errors import BackgroundConflictError
 from migronaut.testing.simulation.actor import Actor
 from migronaut.testing.simulation.scenario import FIRST, SECOND
 from migronaut.testing.simulation.violation import Violation
@@ -36,7 +37,7 @@ class Closing:
         self._end_deploy()
         if self.world.scenario.corrected:
             self.world.troubles.clear()
-        while self._put_in_order() or not self.world.settled():
+        while self._is_something_done() or not self.world.settled():
             self.world.scheduler.sleep(20.0)
         self.over = True
 
@@ -48,6 +49,12 @@ class Closing:
             world.disks[disk] = text
         controls.repin(self.process.ports, FIRST, _REQUEST)
 
+    def _is_something_done(self) -> bool:
+        try:
+            return self._put_in_order()
+        except BackgroundConflictError:  # the drift poll was faster
+            return True
+
     def _put_in_order(self) -> bool:
         """True when something was done that others have to follow."""
         ports = self.process.ports
@@ -57,8 +64,8 @@ class Closing:
                 controls.resume(ports, state.name, _REQUEST)
                 return True
         if self._retries and (first.status in _BROKEN or (first.status is Status.COMPLETED and first.left_out)):
-            self._retries -= 1
             controls.retry(ports, FIRST, _REQUEST, from_start=self._random.random() < 0.3)
+            self._retries -= 1
             return True
         if second is not None and second.status is Status.BLOCKED and first.status in _BROKEN:
             controls.cancel(ports, SECOND, _REQUEST)
