@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
 
-from migronaut.core.state import Status
+from migronaut.core.ports import Owner, Store
+from migronaut.core.state import BackgroundState, Status
+from migronaut.engine.states import Change
+from migronaut.testing import MemoryLocks
 from migronaut.testing.simulate import main
 from migronaut.testing.simulation import simulate
 from migronaut.testing.simulation.decisions import to_text
@@ -62,12 +67,44 @@ def test_every_fault_every_status_and_every_end_occurs() -> None:
     assert not missing
 
 
+@pytest.mark.slow
+def test_a_coordinator_too_many_is_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock only saves work: with one that anybody gets at any time the same invariants hold."""
+    acquire = MemoryLocks.acquire
+
+    def take(self: MemoryLocks, name: str, *, owner: Owner, ttl: float) -> str | None:
+        vars(self)["_server"].locks.pop(name, None)
+        return acquire(self, name, owner=owner, ttl=ttl)
+
+    monkeypatch.setattr(MemoryLocks, "acquire", take)
+    assert [seed for seed in range(200) if simulate(seed).violation is not None] == []
+
+
 @pytest.mark.parametrize("seed", [1, 13, 46])
 def test_a_seed_does_the_same_twice(seed: int) -> None:
     first, again = (simulate(seed, keep_trace=True) for _ in range(2))
     assert first.trace == again.trace
     assert first.schedule == again.schedule
     assert len(first.trace) == first.steps > 50
+
+
+def test_another_process_does_the_same() -> None:
+    """Nothing depends on the order of sets, on the time, or on where objects lie."""
+    code = (
+        "from migronaut.testing.simulation import simulate\n"
+        "for seed in range(8): print(repr(simulate(seed, keep_trace=True).trace))"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": str(number), "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for number in (1, 2)
+    ]
+    assert told[0] == told[1]
+    assert len(told[0].splitlines()) == 8
 
 
 @pytest.mark.parametrize("seed", [2, 17])
@@ -82,6 +119,19 @@ def test_a_schedule_may_be_shorter_than_the_run() -> None:
     result = simulate(3, schedule=())
     assert result.violation is None
     assert not any(result.schedule)
+
+
+def test_somebody_who_never_rests_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that asks the database without a pause gives nobody else a turn; it must not hang the simulation."""
+
+    def ask_for_ever(store: Store, name: str, decide: Change) -> BackgroundState:
+        while True:
+            store.load(name)
+
+    monkeypatch.setattr("migronaut.engine.controls.change", ask_for_ever)
+    result = simulate(0, schedule=(), max_steps=2000)
+    assert result.violation is not None
+    assert result.violation.invariant == "termination"
 
 
 def test_the_command_line_replays(capsys: pytest.CaptureFixture[str]) -> None:

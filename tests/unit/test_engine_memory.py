@@ -66,7 +66,9 @@ def test_a_write_before_the_commit_is_kept(point: str, write: Victim) -> None:
 
 
 @pytest.mark.parametrize("write", [update, replace_by_old, delete])
-@pytest.mark.parametrize("point", ["documents.read", "documents.write_guarded.written"])
+@pytest.mark.parametrize(
+    "point", ["documents.read", "documents.write_guarded.statement", "documents.write_guarded.written"]
+)
 def test_with_the_revision_guard_a_write_that_bumps_is_kept(point: str, write: Victim) -> None:
     engine = memory(transactions=False, revision_field="rev")
     collection = engine.server.collection("orders")

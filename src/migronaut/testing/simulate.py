@@ -39,8 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _say_violation(result, options)
             return 1
     _say(f"{done} seeds in {perf_counter() - started:.1f} s, no violation")
+    _say(f"  {'':36} {'in all':>9} {'per 1000 seeds':>16}")
     for what, number in sorted(seen.items()):
-        _say(f"  {what:32} {1000 * number / done:9.0f} per 1000 seeds")
+        _say(f"  {what:36} {number:9} {1000 * number / done:16.0f}")
     return 0
 
 

@@ -65,7 +65,7 @@ class Weights:
     redelivered: Sequence[float]
 
 
-Calm = Weights(at_points=(0.1,), at_documents=(0.1,), at_hints=(), at_beats=(), redelivered=(1.0,))
+CALM = Weights(at_points=(0.1,), at_documents=(0.1,), at_hints=(), at_beats=(), redelivered=(1.0,))
 """Nothing fails, but actors still take turns."""
 
 

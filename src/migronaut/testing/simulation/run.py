@@ -15,7 +15,7 @@ from migronaut.testing.clock import FakeClock
 from migronaut.testing.simulation.actors import application, beat, deploy, operator, runner, worker
 from migronaut.testing.simulation.closing import Closing, look_at_the_end
 from migronaut.testing.simulation.decisions import Decisions
-from migronaut.testing.simulation.faults import Calm
+from migronaut.testing.simulation.faults import CALM
 from migronaut.testing.simulation.ledger import APPLICATION
 from migronaut.testing.simulation.queue import QueueFactory, SimulatedMemoryQueue
 from migronaut.testing.simulation.scenario import scenario_of
@@ -98,7 +98,7 @@ def _run(world: World) -> None:
     scheduler.run(lambda: scheduler.steps >= _WEATHER or _is_over(world))
     if scheduler.violation is not None:
         return
-    scheduler.weights, scheduler.on_restart, world.calm = Calm, None, True
+    scheduler.weights, scheduler.on_restart, world.calm = CALM, None, True
     scheduler.away_until = 0.0
     closing = Closing(world)
     scheduler.start(closing.actor)

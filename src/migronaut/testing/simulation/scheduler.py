@@ -17,7 +17,7 @@ from migronaut.core.ports import Stop
 from migronaut.testing.clock import FakeClock
 from migronaut.testing.simulation.actor import Actor, Crash
 from migronaut.testing.simulation.decisions import Decisions
-from migronaut.testing.simulation.faults import ADVANCES, FREEZES, OUTAGES, RESTARTS, Calm, Event, Weights
+from migronaut.testing.simulation.faults import ADVANCES, CALM, FREEZES, OUTAGES, RESTARTS, Event, Weights
 from migronaut.testing.simulation.timeline import Timeline
 from migronaut.testing.simulation.violation import Violation
 
@@ -28,14 +28,14 @@ class Scheduler:
     Attributes:
         steps: Points reached so far.
         away_until: Until then the database answers nobody.
-        trace: The last points: time, actor, point, what happened there.
+        trace: All points: time, actor, point, what happened there.
         seen: How often each thing happened.
     """
 
     def __init__(self, decisions: Decisions, clock: FakeClock, *, max_steps: int) -> None:
         self.decisions = decisions
         self.max_steps = max_steps
-        self.weights: Weights = Calm
+        self.weights: Weights = CALM
         self.actors: list[Actor] = []
         self.trace: list[tuple[float, str, str, str]] = []
         self.seen: Counter[str] = Counter()
@@ -125,13 +125,11 @@ class Scheduler:
         self.steps += 1
         weights = self.weights.at_documents if documents else self.weights.at_points
         event = Event(self.decisions.draw(weights))
-        if event is Event.NOTHING and self.violation is None:
-            self._note(actor, name, "")
-            return event
-        self._note(actor, name, event.name.lower())
-        if self.violation is not None:
-            self._give_up_turn(actor)
-        self._happens(event, actor)
+        self._note(actor, name, event.name.lower() if event else "")
+        if self.violation is not None or self.steps >= self.max_steps:
+            self._give_up_turn(actor)  # the run is over; also for somebody who would never rest
+        if event:
+            self._happens(event, actor)
         return event
 
     def sleep(self, seconds: float, stop: Stop | None = None) -> None:
