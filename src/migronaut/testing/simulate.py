@@ -23,7 +23,10 @@ _TAIL = 60
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate; 1 when an invariant was violated, with the seed, the shortened schedule and how to replay it."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.replay is not None and options.seed is None:
+        parser.error("--replay repeats the decisions of one seed: name it with --seed")
     if options.seed is not None:
         seeds: Sequence[int] = [options.seed]
     else:

@@ -63,14 +63,18 @@ class Closing:
             if state is not None and state.status is Status.PAUSED:
                 controls.resume(ports, state.name, _REQUEST)
                 return True
-        if self._retries and (first.status in _BROKEN or (first.status is Status.COMPLETED and first.left_out)):
+        if self._retries and self.world.settled(FIRST) and _is_to_be_retried(first):
             controls.retry(ports, FIRST, _REQUEST, from_start=self._random.random() < 0.3)
             self._retries -= 1
             return True
-        if second is not None and second.status is Status.BLOCKED and first.status in _BROKEN:
+        if second is not None and second.status is Status.BLOCKED and first.status in _BROKEN and not self._retries:
             controls.cancel(ports, SECOND, _REQUEST)
             return True
         return self.world.settled() and any(drift.reopened for drift in self.process.engine.verify().drift)
+
+
+def _is_to_be_retried(state: BackgroundState) -> bool:
+    return state.status in _BROKEN or (state.status is Status.COMPLETED and state.left_out > 0)
 
 
 def look_at_the_end(world: World) -> None:
@@ -78,6 +82,9 @@ def look_at_the_end(world: World) -> None:
     server = world.server
     if server.tickets:
         _wrong(world, "left over", "a ticket is left")
+    first = server.states[FIRST]
+    if world.scenario.corrected and (first.status is not Status.COMPLETED or first.left_out):
+        _wrong(world, "termination", f"what was corrected and tried again is {first.status}, {first.left_out} left out")
     for state in world.states():
         if state.status is Status.COMPLETED:
             _look_at_completed(world, state)

@@ -125,15 +125,16 @@ class World:
         """All states, looked at from outside."""
         return tuple(self.server.states[name] for name in sorted(self.server.states))
 
-    def settled(self) -> bool:
-        """Nothing is going on and nothing is about to."""
+    def settled(self, *names: str) -> bool:
+        """Nothing is going on and nothing is about to, in the named migrations or in all."""
         now = self.server.now()
+        states = [state for state in self.states() if not names or state.name in names]
         return (
             not any(actor.mortal and (actor.ready_when is None or actor.eager) for actor in self.scheduler.actors)
-            and not self.server.tickets
             and not any(lock.expires_at > now for lock in self.server.locks.values())
-            and not any(MemoryStore(self.server).leases(state.name) for state in self.states())
-            and all(state.status in TERMINAL or state.status is Status.PAUSED for state in self.states())
+            and not any(MemoryTickets(self.server).of(state.name) for state in states)
+            and not any(MemoryStore(self.server).leases(state.name) for state in states)
+            and all(state.status in TERMINAL or state.status is Status.PAUSED for state in states)
         )
 
     def background(self, name: str, text: FileVersion) -> Background:
