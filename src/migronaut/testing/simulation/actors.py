@@ -136,15 +136,15 @@ def deploy(world: World, disks: tuple[str, ...]) -> Actor:
     random = Random(f"deploy {world.scenario.seed}")
 
     def body() -> None:
-        for _ in range(world.scenario.deploys):
+        for number in range(world.scenario.deploys):
             world.scheduler.rest(random.choice((0.1, 2.0, 15.0, 60.0)))
-            text = random.choice((0, 1, 1))
+            text = (number + 1) % 2 if random.random() < 0.8 else random.choice((0, 1))
             if world.calm:
                 return
             for disk in random.sample(disks, random.randint(1, len(disks))):
                 world.disks[disk] = text
                 world.scheduler.point("deploy")
-            if random.random() < 0.5:
+            if random.random() < 0.7:
                 world.disks["deploy"] = text
                 _leniently(lambda: controls.repin(process.ports, FIRST, _OPERATOR))
         world.scheduler.seen["deploy"] += world.scenario.deploys

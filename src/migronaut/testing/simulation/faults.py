@@ -37,7 +37,7 @@ class Fate(IntEnum):
     ANSWER_LOST = 5
 
 
-FREEZES = (70.0, 20.0, 140.0, 400.0)
+FREEZES = (70.0, 8.0, 25.0, 45.0, 140.0, 400.0)
 """Seconds; a lease and a lock last 60."""
 ADVANCES = (1.0, 0.05, 7.0, 31.0, 90.0)
 RESTARTS = (1.0, 0.0, 30.0, 100.0)

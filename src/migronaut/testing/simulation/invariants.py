@@ -9,7 +9,7 @@ from typing import Any
 from attrs import asdict, define, field
 
 from migronaut.core.lifecycle import TABLE
-from migronaut.core.state import BackgroundState, Counters, Direction, Guard, Partition, Status
+from migronaut.core.state import BackgroundState, Counters, Direction, Guard, Partition, Phase, Status
 from migronaut.core.tickets import Ticket, TicketStatus
 from migronaut.testing.order import as_stored, sort_key
 from migronaut.testing.query import compile_query
@@ -173,6 +173,10 @@ class Invariants:
             self._moved_on(before, after)
         if after.generation not in {before.generation, before.generation + 1}:
             self._wrong("lifecycle", "a plan skipped a generation")
+        if after.phase is Phase.REPLAN and before.phase is not Phase.REPLAN:
+            self.scheduler.seen["plan superseded"] += 1
+            live = any(each.background == after.name and each.lease for each in self.server.partitions.values())
+            self.scheduler.seen["plan superseded under a lane"] += live
         if after.plan is None and before.plan is not None:
             self._restarted.add(after.name)
         if after.plan is not None:
