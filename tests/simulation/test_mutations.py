@@ -43,6 +43,7 @@ def first_violation(name: str) -> Result:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", sorted(MUTATIONS))
 def test_a_guard_that_is_missing_is_noticed(name: str) -> None:
     result = first_violation(name)
@@ -51,6 +52,8 @@ def test_a_guard_that_is_missing_is_noticed(name: str) -> None:
     assert simulate(result.seed).violation is None
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_command_line_shows_a_short_schedule_that_replays(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "200", "--mutate", "byte-comparison"]) == 1
     said = capsys.readouterr().out

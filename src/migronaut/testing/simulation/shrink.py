@@ -12,7 +12,7 @@ Fails = Callable[[Sequence[int]], bool]
 _Cut = Callable[[Sequence[int], int, int], list[int]]
 
 
-def shortened(schedule: Sequence[int], fails: Fails, *, tries: int = 600) -> list[int]:
+def shortened(schedule: Sequence[int], fails: Fails, *, tries: int = 400) -> list[int]:
     """A schedule that still fails, with as few decisions other than 0 as ``tries`` runs can find.
 
     Args:
