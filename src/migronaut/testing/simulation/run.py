@@ -23,7 +23,8 @@ from migronaut.testing.simulation.scheduler import Scheduler
 from migronaut.testing.simulation.violation import Violation
 from migronaut.testing.simulation.world import World
 
-MAX_STEPS = 6_000
+MAX_STEPS = 12_000
+"""A hint that was lost five times is sent again after a quarter of an hour: that alone takes thousands of polls."""
 _WEATHER = 1_200
 """Points after which faults stop in any case."""
 

@@ -116,7 +116,7 @@ def scenario_of(seed: int) -> Scenario:
         max_slice_failures=random.choice((1, 3, 3)),
         max_conflict_retries=random.choice((0, 1, 3)),
         slice_length=random.choice((1.0, 5.0, 20.0)),
-        lane_poll=random.choice((2.0, 10.0, 30.0)),
+        lane_poll=random.choice((5.0, 10.0, 30.0)),
         pause=random.choice((0.0, 0.1, 2.0)),
         documents=tuple(_old(random, id_, revisions=revisions, versioned=versioned) for id_ in ids),
         troubles=_troubles(random, ids, batched=batched),
