@@ -81,11 +81,11 @@ def test_a_write_concern_that_can_never_be_met_is_refused_when_registering(
 ) -> None:
     for database, guard in ((db, "snapshot"), (standalone_db, "version")):
         rig = Rig(db=database)
-        with pytest.raises(InvalidMigrationError, match="write concern"):
+        with pytest.raises(InvalidMigrationError, match="write_concern"):
             rig.register(orders(write_concern=concern, guard=guard))
         assert database.list_collection_names() == []
         rig.register(orders(guard=guard))
         rig.give(orders(write_concern=concern, guard=guard), text="2")
-        with pytest.raises(InvalidMigrationError, match="write concern"):
+        with pytest.raises(InvalidMigrationError, match="write_concern"):
             controls.repin(rig.ports, NAME, Request())
         assert rig.state.checksum == "1"

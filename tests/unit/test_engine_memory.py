@@ -76,7 +76,9 @@ def test_a_write_before_the_commit_is_kept(point: str, write: Victim) -> None:
 
 
 @pytest.mark.parametrize("write", [update, replace_by_old, delete])
-@pytest.mark.parametrize("point", ["documents.read", "documents.write_guarded.written"])
+@pytest.mark.parametrize(
+    "point", ["documents.read", "documents.write_guarded.statement", "documents.write_guarded.written"]
+)
 def test_with_the_revision_guard_a_write_that_bumps_is_kept(point: str, write: Victim) -> None:
     engine = memory(transactions=False, revision_field="rev")
     _, found = migrated_beside(engine, point, write)
@@ -177,6 +179,26 @@ def test_an_outage_of_minutes_ends_the_run_and_loses_nothing() -> None:
     assert status.status == Status.COMPLETED
     assert (status.totals.migrated, status.totals.scanned) == (30, 30)
     assert_migrated_once(documents(engine))
+
+
+def test_a_coordinator_killed_between_completing_and_tidying_leaves_no_partition() -> None:
+    """Found by the simulation (seed 46): the next coordinator finds the migration completed, and tidies up."""
+    engine = memory()
+
+    class Killed(BaseException):
+        """No code of ours may catch it."""
+
+    def kill() -> None:
+        raise Killed
+
+    engine.server.interrupt = at("store.drop_before", kill, arrival=2)
+    with pytest.raises(Killed):
+        engine.run(NAME)
+    assert engine.server.states[NAME].status is Status.COMPLETED
+    assert engine.server.partitions
+    engine.server.interrupt = None
+    engine.run(NAME)
+    assert not engine.server.partitions
 
 
 def test_a_migration_that_must_wait_does_not_hold_up_the_others() -> None:

@@ -8,9 +8,9 @@ too large or keep conflicting. Chunks stay in order, so every commit may move th
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -64,7 +64,7 @@ class Prepared:
 
 @frozen(kw_only=True)
 class Lane:
-    """What every batch of one lane works with."""
+    """What every batch of one lane works with; ``random`` spreads its back-off."""
 
     work: Work
     documents: Documents
@@ -73,6 +73,7 @@ class Lane:
     stop: Stop
     context: Context
     ahead: Ahead
+    random: Random
     strategy: GuardStrategy = field(init=False)
 
     @strategy.default
@@ -230,7 +231,7 @@ class _Run:
         tried = evolve(chunk, conflicts=chunk.conflicts + 1)
         # Full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
         longest = min(_MAX_BACKOFF, 0.01 * 2**tried.conflicts)
-        self.lane.clock.sleep(random.uniform(0, longest), self.lane.stop)
+        self.lane.clock.sleep(self.lane.random.uniform(0, longest), self.lane.stop)
         alone = len(writes_of(chunk.items)) == 1
         if tried.conflicts < (_CONFLICTS_ALONE if alone else _HALVE_AFTER):
             self.chunks.appendleft(tried)

@@ -109,6 +109,11 @@ def _perform(ports: Ports, facts: Facts, step: Step) -> Answer | None:
     """Carry out a step; None = look again."""
     state = facts.state
     match step:
+        case Done(status=Status.COMPLETED):
+            # Whoever completed it may have been killed before it could tidy up.
+            completed = _present(state)
+            ports.store.drop_before(completed.name, completed.generation + 1)
+            return step
         case Process() | Done():
             return step
         case Wait(reason=reason):

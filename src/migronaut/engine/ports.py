@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Protocol
 
 from attrs import field, frozen
@@ -45,6 +46,7 @@ class Ports:
         documents: From a spec to the port of its collection.
         lease_ttl: Seconds a lane may be silent before its partition is anybody's.
         lock_ttl: The same for the lock of a coordinator step.
+        random: Source of the jitter of back-offs.
     """
 
     store: Store
@@ -57,3 +59,4 @@ class Ports:
     write_behind: WriteBehind
     lease_ttl: float = field(default=60.0)
     lock_ttl: float = field(default=60.0)
+    random: Random = field(factory=Random)

@@ -169,6 +169,7 @@ class _Slice:
             stop=stop,
             ahead=ahead,
             context=Context(stop=stop, logger=_logger, direction=self.work.direction, background=info),
+            random=self.ports.random,
         )
 
     def _batch(self, lane: Lane, partition: Partition, cursor: Cursor | None) -> BatchResult:

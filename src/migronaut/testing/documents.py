@@ -179,6 +179,7 @@ class MemoryDocuments:
         """Each statement on its own under its own filter; every write is acknowledged by all."""
         matched, refused = 0, {}
         for index in range(len(writes)):
+            self._server.reach("documents.write_guarded.statement")
             with self._server.lock:
                 work = self._collection.begin()
                 try:
