@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import bson
 import pytest
@@ -76,6 +77,15 @@ def test_nothing_but_what_was_named_is_rewritten(ten: World) -> None:
     assert ten.documents.rewrite(OLD, STAGES, NUMBERS, without=[0, 1]) == 7
     assert ten.documents.rewrite(OLD, STAGES, Scope(bracket="string")) == 1
     assert without_id(ten, None) == {"v": 1, "n": 1}
+
+
+def test_documents_are_chosen_by_ids_of_any_type(world: World) -> None:
+    ids = [UUID(int=1), UUID(int=2), UUID(int=3)]
+    world.application.insert(*({"_id": id_, "v": 1} for id_ in ids))
+    stages = [{"$set": {"v": 2, "by": UUID(int=9)}}]
+    assert world.documents.refusal_of(stages) is None
+    assert world.documents.rewrite(OLD, stages, NUMBERS, only=ids[:2], without=ids[:1]) == 1
+    assert [without_id(world, id_) for id_ in ids] == [{"v": 1}, {"v": 2, "by": UUID(int=9)}, {"v": 1}]
 
 
 def test_it_stops_at_a_document_that_is_refused_and_keeps_what_was_done_before(ten: World) -> None:
