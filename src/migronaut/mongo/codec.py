@@ -66,7 +66,7 @@ def converter(*, strict: bool) -> cattrs.Converter:
     made.register_structure_hook(datetime, _exactly(datetime, make=_same))
     made.register_structure_hook_func(lambda kind: kind is Any, _same)
     made.register_structure_hook_func(
-        lambda kind: get_origin(kind) is tuple,
+        lambda kind: cast(object, get_origin(kind)) is tuple,
         lambda value, kind: tuple(made.structure(item, get_args(kind)[0]) for item in _array(value)),
     )
     made.register_structure_hook_func(lambda kind: kind == Mapping[str, Any], _mapping)
