@@ -137,7 +137,7 @@ class MemoryStore:
                 owner=owner.name,
                 host=owner.host,
                 pid=owner.pid,
-                ttl=ttl,
+                ttl=float(ttl),
                 renewed_at=self._server.now(),
             )
             return self._put(
