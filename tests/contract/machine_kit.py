@@ -38,6 +38,8 @@ MOST_WAITS = 20
 _CLOSE = timedelta(seconds=8)
 _EPOCH = datetime(1970, 1, 1)
 
+TEXTS = st.sampled_from(["", "boom", "$status", "$$NOW", "ä\ud800".encode("utf-8", "replace").decode()])
+"""Texts that a pipeline of the server would read as something else."""
 DURATIONS = st.sampled_from([1000.0, 2000.0, 5000.0])
 WAITS = st.sampled_from([0.0, 1000.0, 4000.0]).map(lambda thousands: thousands + STEP)
 
