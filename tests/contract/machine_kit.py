@@ -7,7 +7,7 @@ both sides (tokens, slots) is compared by what it means.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -38,7 +38,7 @@ MOST_WAITS = 20
 _CLOSE = timedelta(seconds=8)
 _EPOCH = datetime(1970, 1, 1)
 
-TEXTS = st.sampled_from(["", "boom", "$status", "$$NOW", "ä\ud800".encode("utf-8", "replace").decode()])
+TEXTS = st.sampled_from(["", "boom", "$status", "$$NOW", "ä?"])
 """Texts that a pipeline of the server would read as something else."""
 DURATIONS = st.sampled_from([1000.0, 2000.0, 5000.0])
 WAITS = st.sampled_from([0.0, 1000.0, 4000.0]).map(lambda thousands: thousands + STEP)
@@ -95,11 +95,6 @@ def outcome(act: Callable[[], Answer]) -> Answer | tuple[Any, ...]:
         return ("raised", type(error).__name__, *told)
 
 
-def same_bytes(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Whether two documents are the same BSON."""
-    return bson.encode(a, codec_options=CODEC) == bson.encode(b, codec_options=CODEC)
-
-
 @frozen
 class Twins:
     """States, tickets and locks in memory and on one MongoDB, with one time."""
@@ -127,10 +122,6 @@ class Twins:
         """Let time pass on both sides."""
         self.mongo.pass_time(seconds)
         self.waited.append(seconds)
-        self.keep_time()
-
-    def check_now(self) -> None:
-        """Both clocks go."""
         self.keep_time()
 
     def same_moment(self, memory: datetime | None, mongo: datetime | None) -> bool:

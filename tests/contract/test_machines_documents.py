@@ -407,4 +407,4 @@ def test_documents(db: Database[Any], request: pytest.FixtureRequest) -> None:
                 memory.application.forbid("bad")
                 return DocumentMachine(Side(memory, [memory.documents]), Side(real, [real.documents, by_index]))
 
-        run_state_machine_as_test(machine, settings=budget(60, steps=25))
+        run_state_machine_as_test(machine, settings=budget(40, steps=25))

@@ -68,4 +68,4 @@ class LockMachine(RuleBasedStateMachine):
 
 
 def test_locks(db: Database[Any]) -> None:
-    run_state_machine_as_test(lambda: LockMachine(db), settings=budget(20, steps=25))
+    run_state_machine_as_test(lambda: LockMachine(db), settings=budget(10, steps=25))

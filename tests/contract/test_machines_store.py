@@ -244,4 +244,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def test_partitions_leases_and_clocks(db: Database[Any]) -> None:
-    run_state_machine_as_test(lambda: StoreMachine(db), settings=budget(45, steps=25))
+    run_state_machine_as_test(lambda: StoreMachine(db), settings=budget(25, steps=25))

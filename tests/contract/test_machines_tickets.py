@@ -151,4 +151,4 @@ class TicketMachine(RuleBasedStateMachine):
 
 
 def test_tickets(db: Database[Any]) -> None:
-    run_state_machine_as_test(lambda: TicketMachine(db), settings=budget(40, steps=25))
+    run_state_machine_as_test(lambda: TicketMachine(db), settings=budget(20, steps=25))
