@@ -80,6 +80,15 @@ def test_nothing_but_what_was_named_is_rewritten(ten: World) -> None:
     assert without_id(ten, None) == {"v": 1, "n": 1}
 
 
+def test_documents_are_chosen_by_ids_of_any_type(world: World) -> None:
+    ids = [UUID(int=1), UUID(int=2), UUID(int=3)]
+    world.application.insert(*({"_id": id_, "v": 1} for id_ in ids))
+    stages = [{"$set": {"v": 2, "by": UUID(int=9)}}]
+    assert world.documents.refusal_of(stages) is None
+    assert world.documents.rewrite(OLD, stages, NUMBERS, only=ids[:2], without=ids[:1]) == 1
+    assert [without_id(world, id_) for id_ in ids] == [{"v": 1}, {"v": 2, "by": UUID(int=9)}, {"v": 1}]
+
+
 def test_it_stops_at_a_document_that_is_refused_and_keeps_what_was_done_before(ten: World) -> None:
     ten.application.update(4, {"$set": {"n": "text"}})
     with pytest.raises(WriteRefusedError) as refused:

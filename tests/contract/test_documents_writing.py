@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contract.documents_fixture import World, bare, opened, progress, write
-from migronaut.core.ports import Checkpoint, WriteConflictError, WriteRefusedError, WriteTooLargeError
+from migronaut.core.ports import Checkpoint, PortError, WriteConflictError, WriteRefusedError, WriteTooLargeError
 from migronaut.core.state import Partition, PartitionStatus
 from migronaut.errors import LeaseLostError
 
@@ -182,6 +182,16 @@ def test_a_crash_after_the_commit_has_written_everything(world: World, partition
     assert world.stored_partition().counters.batches == 1
 
 
+def test_a_conflict_is_met_where_the_document_is_written(world: World, partition: Partition) -> None:
+    world.application.forbid("bad")
+    raws = world.read_all()
+    writes = [write(raws[0], DONE), write(raws[1], {"$set": {"bad": 1}})]
+    world.at(COMPARED, lambda: world.application.update(0, {"$set": {"n": "theirs"}}))
+    with pytest.raises(WriteConflictError):
+        world.documents.write_same(partition, writes, checkpoint=_at_3)
+    assert _versions(world) == [1, 1, 1, 1]
+
+
 def test_a_result_that_breaks_a_unique_index_is_named(world: World, partition: Partition) -> None:
     world.application.unique("n")
     raws = world.read_all()
@@ -265,6 +275,15 @@ def test_a_refused_guarded_write_does_not_keep_the_others_back(world: World) -> 
     result = world.documents.write_guarded(writes, write_concern={"w": "majority"})
     assert (result.matched, dict(result.refused)) == (2, {0: 121, 1: 11000})
     assert _versions(world) == [1, 1, 2, 2]
+
+
+def test_a_revision_that_is_no_number_any_more_is_told_after_the_others_were_written(world: World) -> None:
+    writes = [write(raw, {"$set": {"v": 2}, "$inc": {"n": 1}}, v=1) for raw in world.read_all()]
+    world.application.update(1, {"$set": {"n": None}})
+    with pytest.raises(PortError) as raised:
+        world.documents.write_guarded(writes, write_concern={"w": "majority"})
+    assert type(raised.value) is PortError
+    assert _versions(world) == [2, 1, 2, 2]
 
 
 def test_a_repeated_guarded_batch_changes_nothing(world: World) -> None:

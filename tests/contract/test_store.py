@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from contract.records_fixture import ANN, NAME, WORK, Records, partition, records, state
-from migronaut.core.ports import Busy, Checkpoint, Exhausted, Store
+from migronaut.core.ports import Busy, Checkpoint, Exhausted, PortError, Store
 from migronaut.core.state import Counters, Cursor, DocumentError, Partition, PartitionStatus, Status
 from migronaut.errors import LeaseLostError
 
@@ -41,6 +41,11 @@ def test_a_name_is_registered_once(records: Records) -> None:
     assert records.store.insert(state())
     assert not records.store.insert(state(registration="another"))
     assert [each.registration for each in records.store.states()] == ["r"]
+
+
+def test_the_same_value_is_registered_once_too(records: Records) -> None:
+    told = state()
+    assert [records.store.insert(told) for _ in range(2)] == [True, False]
 
 
 def test_of_savers_of_one_revision_one_wins(records: Records) -> None:
@@ -165,6 +170,23 @@ def test_only_the_latest_errors_are_kept(records: Records) -> None:
     found = stored(records.store)
     assert [error.kind for error in found.errors] == [str(number) for number in range(5, 25)]
     assert len(found.bad_ids) == 25
+
+
+def test_a_bad_document_that_is_named_twice_is_kept_twice(records: Records) -> None:
+    records.store.add_partitions([partition(0)])
+    held = claimed(records.store)
+    for _ in range(2):
+        records.store.checkpoint(held, Checkpoint(bad_ids=(1, 1.0)))
+    assert stored(records.store).bad_ids == (1, 1.0, 1, 1.0)
+
+
+def test_a_partition_is_planned_once_and_stays_as_it_is(records: Records) -> None:
+    records.store.add_partitions([partition(0)])
+    held = claimed(records.store)
+    with pytest.raises(PortError):
+        records.store.add_partitions([partition(0), partition(1)])
+    assert [each.seq for each in records.store.partitions(WORK)] == [0, 1]
+    assert records.store.renew(held)
 
 
 def test_slices_that_raise_in_a_row_fail_a_partition(records: Records) -> None:

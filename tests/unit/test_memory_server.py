@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from migronaut.core.ports import Busy, Checkpoint, Exhausted, Owner, Pass, Write, WriteRefusedError
-from migronaut.core.state import BackgroundState, Counters, Cursor, Partition, PartitionStatus, Scope, Spec, Status
+from migronaut.core.state import BackgroundState, Cursor, Partition, PartitionStatus, Scope, Spec, Status
 from migronaut.core.tickets import Role, Ticket, TicketStatus
 from migronaut.errors import LeaseLostError, TransactionsUnsupportedError
 from migronaut.testing import MemoryDocuments, MemoryLocks, MemoryServer, MemoryStore, MemoryTickets
@@ -94,17 +94,6 @@ def test_an_expired_lease_is_taken_over_and_its_holder_fenced_off() -> None:
     with pytest.raises(LeaseLostError):
         store.checkpoint(late, Checkpoint(cursor=Cursor(last_id=1)))
     assert store.partitions(WORK) == (taken,)
-
-
-def test_bad_ids_are_a_set_of_bson_values() -> None:
-    store = MemoryStore(MemoryServer())
-    store.add_partitions([_partition(0)])
-    claimed = _claim(store)
-    store.checkpoint(claimed, Checkpoint(bad_ids=(1, {"a": 1}), counters=Counters(failed=2)))
-    store.checkpoint(claimed, Checkpoint(bad_ids=(1.0, True, {"a": 1}), counters=Counters(failed=1)))
-    (stored,) = store.partitions(WORK)
-    assert [repr(id_) for id_ in stored.bad_ids] == ["1", "{'a': 1}", "True"]
-    assert stored.counters.failed == 3
 
 
 def test_slices_fail_a_partition_only_in_a_row() -> None:

@@ -73,12 +73,21 @@ class Config:
     origins: Mapping[str, str] = field(factory=dict, repr=False)
 
 
+def _text(value: str) -> str:
+    """Refuse what cannot be sent: where an environment is no UTF-8, Python fills in surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise RefusedError("must be text in UTF-8") from None
+    return value
+
+
 def _uri(value: object) -> str:
     if not isinstance(value, str) or not value.startswith(_SCHEMES) or value in _SCHEMES:
         raise RefusedError("must begin with mongodb:// or mongodb+srv:// and name a host")
     if value != value.strip():
         raise RefusedError("has blanks or a line end around it; remove them")
-    return value
+    return _text(value)
 
 
 def _database(value: object) -> str:
@@ -86,7 +95,7 @@ def _database(value: object) -> str:
         raise RefusedError("must be the name of a database, 1 to 63 bytes long")
     if any(character in value for character in _DATABASE_FORBIDDEN):
         raise RefusedError('must be the name of a database, without blanks and any of / \\ . " $ * < > : | ?')
-    return value
+    return _text(value)
 
 
 def _collection(value: object) -> str:
@@ -94,7 +103,7 @@ def _collection(value: object) -> str:
         raise RefusedError("must be the name of a collection, 1 to 120 bytes long")
     if value.startswith(("system.", ".")) or value.endswith(".") or ".." in value or set(value) & set("$\0"):
         raise RefusedError("is not a collection name that MongoDB accepts for this")
-    return value
+    return _text(value)
 
 
 def _directory(value: object) -> Path:

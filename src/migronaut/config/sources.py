@@ -134,7 +134,8 @@ def _read(path: Path) -> Source | None:
 def _from_toml(path: Path) -> Source | None:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    # Python refuses numbers of thousands of digits by a plain ValueError, and gives up on deep nesting.
+    except (ValueError, RecursionError, OSError) as error:
         said = f": {redact(error)}" if isinstance(error, tomllib.TOMLDecodeError) else f" ({type(error).__name__})"
         raise ConfigInvalidError(f"{path.name} cannot be read as TOML{said}; correct it.") from error
     if path.name != _PYPROJECT:

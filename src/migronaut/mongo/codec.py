@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args, get_origin
 
 import cattrs
 from attrs import NOTHING, fields
@@ -37,6 +37,19 @@ def _same(value: Any, _: Any = None) -> Any:
     return value
 
 
+def _text(value: Any, kind: type[str]) -> str:
+    """Also asked for our enums: they are texts, and cattrs looks for hooks of base classes first."""
+    if not isinstance(value, str):
+        raise TypeError("not of type str")
+    return value if kind is str else kind(value)
+
+
+def _array(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("not an array")
+    return value
+
+
 def _mapping(value: Any, _: Any) -> Doc:
     if not isinstance(value, Mapping):
         raise TypeError("not a document")
@@ -48,11 +61,14 @@ def converter(*, strict: bool) -> cattrs.Converter:
     made = cattrs.Converter(forbid_extra_keys=strict)
     made.register_structure_hook(int, _exactly(int, Int64, make=int))
     made.register_structure_hook(float, _exactly(float, int, Int64, make=float))
-    # By identity: our enums are texts too, and a hook for the class would leave them plain.
-    made.register_structure_hook_func(lambda kind: kind is str, _exactly(str, make=_same))
+    made.register_structure_hook(str, _text)
     made.register_structure_hook(bool, _exactly(bool, make=_same))
     made.register_structure_hook(datetime, _exactly(datetime, make=_same))
     made.register_structure_hook_func(lambda kind: kind is Any, _same)
+    made.register_structure_hook_func(
+        lambda kind: cast(object, get_origin(kind)) is tuple,
+        lambda value, kind: tuple(made.structure(item, get_args(kind)[0]) for item in _array(value)),
+    )
     made.register_structure_hook_func(lambda kind: kind == Mapping[str, Any], _mapping)
     made.register_unstructure_hook_func(lambda kind: kind is Any, _same)
     made.register_unstructure_hook_func(lambda kind: kind == Mapping[str, Any], dict)

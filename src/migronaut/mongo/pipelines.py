@@ -35,9 +35,7 @@ class PipelineUpdates:
             WriteRefusedError: The server stopped at a document; it does not say at which, nor what it changed before.
         """
         statement = {"q": query, "u": stages, "multi": True, "hint": dict(hint)}
-        reply = self._db.command(
-            "update", self._collection, updates=[statement], writeConcern=dict(write_concern), codec_options=CODEC
-        )
+        reply = self._command(statement, writeConcern=dict(write_concern))
         for refusal in reply.get("writeErrors", ()):
             code = refusal["code"]
             if code in SERVER_TROUBLE:
@@ -61,5 +59,9 @@ class PipelineUpdates:
     def refusal_of(self, stages: Stages) -> str | None:
         """Let the server read the stages in an update that finds nothing."""
         statement = {"q": {"_id": {"$in": []}}, "u": stages, "multi": True}
-        reply = self._db.command("update", self._collection, updates=[statement], codec_options=CODEC)
+        reply = self._command(statement)
         return next((redact(refusal["errmsg"]) for refusal in reply.get("writeErrors", ())), None)
+
+    def _command(self, statement: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
+        # A command does not take over the codec of its database, and the driver's own encodes no UUID.
+        return self._db.command("update", self._collection, updates=[statement], codec_options=CODEC, **options)

@@ -112,11 +112,20 @@ class MemoryCollection:
             WriteConflictError: Somebody else wrote one of them; nothing was written.
         """
         with self.lock:
-            if any(self._stored.get(key) is not before.get(key) for key in after):
-                raise WriteConflictError("somebody else wrote one of the documents meanwhile")
+            for key in after:
+                self.require_same(key, before.get(key))
             self._check_still_unique(after)
             for key, stored in after.items():
                 self._put(key, stored)
+
+    def require_same(self, key: Key, before: Stored | None) -> None:
+        """Let only the first writer of a document go on.
+
+        Raises:
+            WriteConflictError: The document is no longer what it was before.
+        """
+        if self._stored.get(key) is not before:
+            raise WriteConflictError("somebody else wrote one of the documents meanwhile")
 
     def _change(self, id_: Any, update: Mapping[str, Any]) -> bool:
         raw = bson.encode(update, codec_options=CODEC)
@@ -161,16 +170,13 @@ class Work:
             WriteRefusedError: As the server would.
         """
         stored = _stored(raw)
-        key = sort_key(stored.document["_id"])
-        if self.get(key) is not None:
-            raise WriteRefusedError(_DUPLICATE)
-        self._write(key, stored)
+        self._write(sort_key(stored.document["_id"]), stored, fresh=True)
 
     def update(self, key: Key, update: bytes) -> bool:
         """Apply an update or a replacement (BSON); False when there is no such document.
 
         Raises:
-            WriteRefusedError: As the server would.
+            WriteRefusedError, WriteConflictError: As the server would.
         """
         before = self.get(key)
         if before is None:
@@ -209,12 +215,16 @@ class Work:
         """
         self._collection.change(self._snapshot, self._written)
 
-    def _write(self, key: Key, stored: Stored) -> None:
+    def _write(self, key: Key, stored: Stored, *, fresh: bool = False) -> None:
         if len(stored.raw) > self._collection.max_size():
             raise WriteRefusedError(_TOO_LARGE, kind="too-large")
         decoded = bson.decode(stored.raw, codec_options=_TOLERANT)
         if any(refuses(decoded) for refuses in self._collection.refusals):
             raise WriteRefusedError(_INVALID)
+        # As on the server: validation comes first, then the document itself, then the indexes.
+        self._collection.require_same(key, self._snapshot.get(key))
+        if fresh and self.get(key) is not None:
+            raise WriteRefusedError(_DUPLICATE)
         for field in self._collection.unique_fields:
             if self._index(field).get(_value(stored, field), key) != key:
                 raise WriteRefusedError(_DUPLICATE)

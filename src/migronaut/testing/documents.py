@@ -12,6 +12,7 @@ from migronaut.core.ports import (
     Batch,
     CheckpointFor,
     GuardedResult,
+    PortError,
     Stages,
     Write,
     WriteConflictError,
@@ -29,6 +30,7 @@ from migronaut.testing.store import checkpointed
 from migronaut.versioning import CODEC
 
 _STATEMENT_TOO_LARGE = 10334
+_BAD_VALUE, _TYPE_MISMATCH = 2, 14
 
 
 class MemoryDocuments:
@@ -176,8 +178,13 @@ class MemoryDocuments:
         return left_out
 
     def write_guarded(self, writes: Sequence[Write], *, write_concern: Mapping[str, Any]) -> GuardedResult:
-        """Each statement on its own under its own filter; every write is acknowledged by all."""
+        """Each statement on its own under its own filter; every write is acknowledged by all.
+
+        Raises:
+            PortError: A field that one of them counts up holds no number (any more); the others were written.
+        """
         matched, refused = 0, {}
+        fault: PortError | None = None
         for index in range(len(writes)):
             self._server.reach("documents.write_guarded.statement")
             with self._server.lock:
@@ -187,6 +194,10 @@ class MemoryDocuments:
                     work.commit()
                 except WriteRefusedError as error:
                     refused[index] = error.code
+                except PortError as error:
+                    fault = error
+        if fault is not None:
+            raise fault
         self._server.reach("documents.write_guarded.written")
         return GuardedResult(matched=matched, refused=refused)
 
@@ -256,6 +267,9 @@ class MemoryDocuments:
         try:
             return work.update(key, inner(parts[b"u"], b"u"))
         except WriteRefusedError as error:
+            if error.code in {_BAD_VALUE, _TYPE_MISMATCH}:
+                # Not the result is refused, but the statement: the document was another when it was made.
+                raise PortError(f"server error {error.code}") from None
             raise WriteRefusedError(error.code, index, kind=error.kind) from None
 
 

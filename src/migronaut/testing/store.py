@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve
 
-from migronaut.core.ports import Busy, Checkpoint, Claim, Exhausted, LiveLease, Owner, Pass
+from migronaut.core.ports import Busy, Checkpoint, Claim, Exhausted, LiveLease, Owner, Pass, PortError
 from migronaut.core.state import (
     MAX_ERRORS,
     OPEN_PARTITIONS,
@@ -20,7 +20,6 @@ from migronaut.core.state import (
     PartitionStatus,
 )
 from migronaut.errors import BackgroundConflictError, lease_lost
-from migronaut.testing.order import Key, as_stored, sort_key
 from migronaut.testing.server import MemoryServer
 
 
@@ -49,7 +48,10 @@ class MemoryStore:
         """Store a new state; False when one of that name exists."""
         self._server.reach("store.insert")
         with self._server.lock:
-            return self._server.states.setdefault(state.name, state) is state
+            if state.name in self._server.states:
+                return False
+            self._server.states[state.name] = state
+            return True
 
     def save(self, state: BackgroundState) -> BackgroundState | None:
         """Compare-and-set on ``state.revision``; ``updated_at`` becomes the server's time.
@@ -72,10 +74,18 @@ class MemoryStore:
             return saved
 
     def add_partitions(self, partitions: Sequence[Partition]) -> None:
-        """Store the partitions of a plan that is not committed yet."""
+        """Store the partitions of a plan that is not committed yet.
+
+        Raises:
+            PortError: One of them is stored already; it stays as it is, and the others are stored.
+        """
         self._server.reach("store.add_partitions")
         with self._server.lock:
-            self._server.partitions.update({partition.id: partition for partition in partitions})
+            before = len(self._server.partitions)
+            for partition in partitions:
+                self._server.partitions.setdefault(partition.id, partition)
+            if len(self._server.partitions) - before < len(partitions):
+                raise PortError("a partition of this id is stored already")
 
     def partitions(self, work: Pass) -> tuple[Partition, ...]:
         """The partitions of one plan, in the order of their sequence numbers."""
@@ -127,7 +137,7 @@ class MemoryStore:
                 owner=owner.name,
                 host=owner.host,
                 pid=owner.pid,
-                ttl=ttl,
+                ttl=float(ttl),
                 renewed_at=self._server.now(),
             )
             return self._put(
@@ -258,20 +268,12 @@ def checkpointed(stored: Partition | None, partition: Partition, checkpoint: Che
         ours,
         cursor=checkpoint.cursor or ours.cursor,
         counters=ours.counters + checkpoint.counters,
-        bad_ids=_union(ours.bad_ids, checkpoint.bad_ids),
+        bad_ids=(*ours.bad_ids, *checkpoint.bad_ids),
         errors=(*ours.errors, *checkpoint.errors)[-MAX_ERRORS:],
         failures=0,
         status=PartitionStatus.DONE if checkpoint.done else ours.status,
         lease=None if checkpoint.done else lease,
     )
-
-
-def _union(ids: Sequence[Any], more: Sequence[Any]) -> tuple[Any, ...]:
-    """Ids are the same when the server says so: 1 and 1.0 are, 1 and True are not."""
-    union: dict[Key, Any] = {}
-    for id_ in (*ids, *more):
-        union.setdefault(sort_key(as_stored(id_)), id_)
-    return tuple(union.values())
 
 
 def _urgency(partition: Partition) -> tuple[bool, int, int]:

@@ -128,6 +128,8 @@ class Documents(Protocol):
 
         Raises:
             WriteTooLargeError, UnavailableError: Part of it may have been written.
+            PortError: A statement does not fit its document any more, e.g. counts up what is no number; the others
+                were written.
         """
 
     def rewrite(

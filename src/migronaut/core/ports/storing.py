@@ -103,7 +103,11 @@ class Store(Protocol):
         """
 
     def add_partitions(self, partitions: Sequence[Partition]) -> None:
-        """Store the partitions of a plan that is not committed yet."""
+        """Store the partitions of a plan that is not committed yet.
+
+        Raises:
+            PortError: One of them is stored already; it stays as it is, and the others are stored.
+        """
 
     def partitions(self, work: Pass) -> tuple[Partition, ...]:
         """The partitions of one plan, in the order of their sequence numbers."""
