@@ -324,9 +324,9 @@ class DocumentMachine(RuleBasedStateMachine):
             lambda side: outcome(lambda: side.ports[0].rewrite(match, stages, scope[0], only=only, without=without))
         )
 
-    @rule(id_=st.sampled_from(IDS), match=MATCHES, stages=STAGES)
-    def would_match(self, id_: Any, match: Any, stages: Any) -> None:
-        self._every(lambda port: port.would_match(id_, match, stages))
+    @rule(ids=WANTED, match=MATCHES, stages=STAGES)
+    def still_matching(self, ids: list[Any], match: Any, stages: Any) -> None:
+        self._every(lambda port: port.still_matching(match, stages, ids))
         self._every(lambda port: port.refusal_of(stages))
 
     # ------------------------------------------------------------------ what is compared

@@ -97,8 +97,10 @@ def _never_closed(state: BackgroundState) -> bool:
     return False
 
 
-def _without_count(state: BackgroundState, *, failed_partitions: int, remaining: int) -> Verdict:
-    return verdict(state, failed_partitions=failed_partitions, remaining=0)
+def _without_count(
+    state: BackgroundState, *, failed_partitions: int, remaining: int, last_error: str | None = None
+) -> Verdict:
+    return verdict(state, failed_partitions=failed_partitions, remaining=0, last_error=last_error)
 
 
 def _no_control(state: BackgroundState | None, *, generation: int, plan: str) -> Outcome | None:
