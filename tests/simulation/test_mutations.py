@@ -28,6 +28,7 @@ NOTICED = {
     "final-count": {"completed"},
     "control": {"control"},
     "file-checksum": {"file"},
+    "match-of-a-pipeline": {"once"},
     "heal": {"termination"},
 }
 """By mutation: which invariants may be the first to break."""

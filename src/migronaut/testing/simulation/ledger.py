@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -120,6 +120,13 @@ def migrate(document: dict[str, Any]) -> dict[str, Any]:
     document["new"] = document.pop("old") + 100
     document["done"] += 1
     return document
+
+
+PIPELINE: Sequence[Mapping[str, Any]] = (
+    {"$set": {"new": {"$add": ["$old", 100]}, "done": {"$add": ["$done", 1]}}},
+    {"$unset": "old"},
+)
+"""What ``migrate`` does, for the server."""
 
 
 def migrated(document: Mapping[str, Any], *, revisions: bool, versioned: bool) -> dict[str, Any]:

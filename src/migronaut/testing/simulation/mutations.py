@@ -11,13 +11,14 @@ from attrs import evolve
 
 from migronaut.core.coordinator import FileFact, Verdict, verdict
 from migronaut.core.lane import Outcome
-from migronaut.core.ports import Claim, Owner, Pass, Write
-from migronaut.core.state import BackgroundState, Guard, Partition, Spec
+from migronaut.core.ports import Claim, Owner, Pass, Stages, Write
+from migronaut.core.state import BackgroundState, Guard, Partition, Scope, Spec
 from migronaut.core.tickets import Ticket
 from migronaut.engine import Catalog
 from migronaut.engine.sources import Found
 from migronaut.queueing import Healed, Producer
 from migronaut.testing.collection import Work
+from migronaut.testing.documents import MemoryDocuments
 from migronaut.testing.order import as_stored, sort_key
 from migronaut.testing.server import MemoryServer
 from migronaut.testing.store import MemoryStore
@@ -93,6 +94,15 @@ def _save_blindly(self: MemoryStore, state: BackgroundState) -> BackgroundState 
     return _save(self, evolve(state, revision=server.states[state.name].revision))
 
 
+_rewrite = MemoryDocuments.rewrite
+
+
+def _rewrite_anything(
+    self: MemoryDocuments, match: Mapping[str, Any], stages: Stages, scope: Scope, **chosen: Any
+) -> int:
+    return _rewrite(self, {}, stages, scope, **chosen)
+
+
 def _never_closed(state: BackgroundState) -> bool:
     return False
 
@@ -133,6 +143,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "rolled-generation": lambda: patch("migronaut.engine.closing.closed", _never_closed),
     "final-count": lambda: patch("migronaut.engine.closing.verdict", _without_count),
     "control": lambda: patch("migronaut.core.lane.control", _no_control),
+    "match-of-a-pipeline": lambda: patch.object(MemoryDocuments, "rewrite", _rewrite_anything),
     "file-checksum": lambda: patch("migronaut.engine.slice.find_source", _any_file),
     "heal": lambda: patch.object(Producer, "heal", _no_heal),
 }

@@ -24,12 +24,14 @@ Watch = Callable[[str, tuple[Any, ...], Mapping[str, Any]], Callable[[Any], None
 """Told of a call just before its effect; what it returns is told the result just after. Nobody else runs in between,
 unless the call itself has points inside."""
 
-_SILENT = frozenset({"now", "transactions", "indexed"})
+_SILENT = frozenset({"now", "transactions", "indexed", "unfit", "refusal_of"})
 """Calls that need no point of their own: they change nothing and cannot fail in a way that matters."""
 _BY_LANES = frozenset(
     {
         "documents.read",
+        "documents.read_ids",
         "documents.fetch",
+        "documents.rewrite",
         "documents.write_same",
         "documents.write_guarded",
         "store.checkpoint",
@@ -38,6 +40,7 @@ _BY_LANES = frozenset(
 )
 _FAILURES: Mapping[str, tuple[type[PortError], ...]] = {
     "documents.write_same": (UnavailableError, WriteConflictError, WriteTooSlowError),
+    "documents.rewrite": (UnavailableError, WriteTooSlowError),
     "documents.sample": (UnavailableError, TookTooLongError),
 }
 """What a call may fail with before its effect, where it is not only that nobody answers."""

@@ -12,6 +12,8 @@ from migronaut.core.state import Guard
 from migronaut.testing.simulation.faults import Weights, weights_of
 
 FIRST, SECOND = "first.py", "second.py"
+_PIPELINES = 0.2
+"""The share of the seeds whose migration is a pipeline."""
 
 
 @frozen(kw_only=True)
@@ -51,6 +53,7 @@ class Scenario:
         files: The text that is registered, and the one of the deploy.
         guard: As the migration declares it; the server has transactions only where it needs them.
         versioned: Documents are chosen by version, not by predicate.
+        pipeline: The server rewrites the documents itself.
         revisions: There is a revision field; with the revision guard every write bumps it.
         troubles: By ``_id``.
         corrected: In the end the documents in trouble can be migrated, and what failed is tried again.
@@ -68,6 +71,7 @@ class Scenario:
     versioned: bool
     revisions: bool
     batched: bool
+    pipeline: bool
     max_document_errors: int
     max_passes: int
     max_slice_failures: int
@@ -100,6 +104,7 @@ def scenario_of(seed: int) -> Scenario:
     revisions = guard is Guard.REVISION or random.random() < 0.5
     ids = _ids(random)
     batched = random.random() < 0.4
+    pipeline = Random(f"pipeline {seed}").random() < _PIPELINES
     first = FileVersion(
         checksum="text 1", batch_size=random.choice((1, 2, 3, 5, 8)), max_parallel=random.choice((1, 1, 2, 3, 4))
     )
@@ -111,6 +116,7 @@ def scenario_of(seed: int) -> Scenario:
         versioned=versioned,
         revisions=revisions,
         batched=batched,
+        pipeline=pipeline,
         max_document_errors=random.choice((0, 0, 1, 3)),
         max_passes=random.choice((10, 10, 2)),
         max_slice_failures=random.choice((1, 3, 3)),
@@ -119,7 +125,7 @@ def scenario_of(seed: int) -> Scenario:
         lane_poll=random.choice((5.0, 10.0, 30.0)),
         pause=random.choice((0.0, 0.1, 2.0)),
         documents=tuple(_old(random, id_, revisions=revisions, versioned=versioned) for id_ in ids),
-        troubles=_troubles(random, ids, batched=batched),
+        troubles=_troubles(random, ids, batched=batched, pipeline=pipeline),
         corrected=random.random() < 0.5,
         dependent=random.random() < 0.2,
         workers=random.choice((1, 2, 3, 3)),
@@ -152,10 +158,12 @@ def _old(random: Random, id_: Any, *, revisions: bool, versioned: bool) -> dict[
     return document
 
 
-def _troubles(random: Random, ids: list[Any], *, batched: bool) -> dict[Any, Trouble]:
+def _troubles(random: Random, ids: list[Any], *, batched: bool, pipeline: bool) -> dict[Any, Trouble]:
     if not ids or random.random() < 0.6:
         return {}
-    return {random.choice(ids): _trouble(random, batched=batched) for _ in range(random.choice((1, 1, 2, 3)))}
+    troubles = {random.choice(ids): _trouble(random, batched=batched) for _ in range(random.choice((1, 1, 2, 3)))}
+    # A pipeline calls no function that could raise: it is the server that refuses.
+    return {id_: evolve(each, refused=True, slice=False) if pipeline else each for id_, each in troubles.items()}
 
 
 def _trouble(random: Random, *, batched: bool) -> Trouble:

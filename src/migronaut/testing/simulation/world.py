@@ -25,7 +25,7 @@ from migronaut.testing.locks import MemoryLocks
 from migronaut.testing.simulation.actor import Actor
 from migronaut.testing.simulation.faults import Event
 from migronaut.testing.simulation.invariants import Invariants
-from migronaut.testing.simulation.ledger import Ledger, ObservedServer, migrate
+from migronaut.testing.simulation.ledger import PIPELINE, Ledger, ObservedServer, migrate
 from migronaut.testing.simulation.proxy import SimulatedClock, SimulatedHeartbeat, failed, proxied
 from migronaut.testing.simulation.queue import FaultyQueue, QueueFactory
 from migronaut.testing.simulation.scenario import FIRST, SECOND, FileVersion, Scenario
@@ -40,6 +40,8 @@ _INSIDE = frozenset(
         "documents.write_same.compared",
         "documents.write_same.before-commit",
         "documents.write_same.committed",
+        "documents.rewrite.document",
+        "documents.rewrite.rewritten",
         "documents.write_guarded.statement",
         "documents.write_guarded.written",
     }
@@ -161,6 +163,10 @@ class World:
             settings["filter"] = {"new": {"$exists": False}}
         if scenario.revisions:
             settings["revision_field"] = "rev"
+        if scenario.pipeline:
+            # Nobody can come between the reading and the writing of a document, so there is nothing to guard or retry.
+            del settings["guard"], settings["max_conflict_retries"]
+            return Background(pipeline=PIPELINE, **settings)
         transform = self._transform(name, text.checksum)
         if scenario.batched:
             return Background(migrate_many=self._many(transform), **settings)
