@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from migronaut.core.ports import (
     Checkpoint,
@@ -62,6 +62,13 @@ class Prepared:
     end: bool
 
 
+@define
+class LeaseLook:
+    """When a lane last knew the lease to be its own, by its own clock."""
+
+    at: float
+
+
 @frozen(kw_only=True)
 class Lane:
     """What every batch of one lane works with; ``random`` spreads its back-off."""
@@ -74,7 +81,12 @@ class Lane:
     context: Context
     ahead: Ahead
     random: Random
+    lease: LeaseLook = field(init=False)
     strategy: GuardStrategy = field(init=False)
+
+    @lease.default
+    def _just_claimed(self) -> LeaseLook:
+        return LeaseLook(self.clock.monotonic())
 
     @strategy.default
     def _strategy(self) -> GuardStrategy:

@@ -22,6 +22,9 @@ from migronaut.engine.items import Bad, checkpoint_of, refusal_text
 from migronaut.errors import lease_lost
 from migronaut.versioning import CODEC
 
+_SURE_FOR = 0.5
+"""Seconds for which a lane need not ask again whether its lease is its own: it has claimed, or written under it."""
+
 
 def rewrite_batch(lane: Lane, partition: Partition, after: Cursor | None, *, check_left: bool) -> BatchResult:
     """Rewrite the next documents of a partition on the server; the counterpart of ``Lane.run``.
@@ -125,9 +128,7 @@ class _Run:
 
     def _rewrite(self, piece: _Piece) -> None:
         work = self.lane.work
-        # The update itself cannot be fenced: what was paused for long must not begin one for a lease that is gone.
-        if not self.lane.store.holds(self.partition):
-            raise lease_lost()
+        self._look_at_lease()
         try:
             changed = self.lane.documents.rewrite(
                 work.match,
@@ -144,6 +145,14 @@ class _Run:
         else:
             gone = max(0, len(piece.ids) - changed)
             self._passed(piece.ids, Counters(scanned=changed + gone, migrated=changed, skipped=gone))
+
+    def _look_at_lease(self) -> None:
+        """An update cannot be fenced: what stood still for a while must not begin one for a lease that is gone."""
+        lane = self.lane
+        if lane.clock.monotonic() - lane.lease.at >= _SURE_FOR:
+            if not lane.store.holds(self.partition):
+                raise lease_lost()
+            lane.lease.at = lane.clock.monotonic()
 
     def _range(self, last: Any) -> Scope:
         """From the cursor to the last id, whatever has come between since the ids were read."""
@@ -196,6 +205,7 @@ class _Run:
         checkpoint = evolve(checkpoint, counters=checkpoint.counters + first)
         # Neither it nor the update before it waits for a majority; the state of the migration does at the end.
         self.lane.store.checkpoint(self.partition, checkpoint, durable=False)
+        self.lane.lease.at = self.lane.clock.monotonic()
         self.counters += checkpoint.counters
         self.cursor = checkpoint.cursor or self.cursor
         self.done = checkpoint.done
