@@ -9,8 +9,8 @@ import pytest
 from attrs import evolve
 
 from engine_kit import TO_SHIPPING, assert_migrated_once, at, old, orders, piped
-from migronaut.core.ports import Owner, UnavailableError, WriteTooSlowError
-from migronaut.core.state import Partition, Status
+from migronaut.core.ports import Owner, Pass, UnavailableError, WriteTooSlowError
+from migronaut.core.state import Partition, Scope, Status
 from migronaut.engine.drive import drive_all
 from migronaut.engine.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
@@ -293,3 +293,17 @@ def test_a_document_that_comes_into_a_range_and_offends_is_not_blamed_on_another
     assert state is not None
     assert state.bad_ids == (2.5,)
     assert status.totals.migrated == 8
+
+
+def test_the_drift_poll_tidies_up_after_a_planner_that_was_lost() -> None:
+    engine = memory()
+    engine.run(NAME)
+    store = engine.engine.ports.store
+    state = store.load(NAME)
+    assert state is not None
+    lost = Pass(background=NAME, generation=state.generation, plan="lost")
+    scope = Scope(bracket="number")
+    store.add_partitions([Partition(id="lost-0", background=NAME, generation=1, plan="lost", seq=0, scope=scope)])
+    assert store.partitions(lost) != ()
+    engine.engine.verify()
+    assert store.partitions(lost) == ()

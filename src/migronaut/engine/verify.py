@@ -46,7 +46,11 @@ def verify(ports: Ports, on_drift: OnDrift) -> Verified:
     busy = {state.spec.collection for state in states if state.status not in TERMINAL}
     drift, checked, skipped = [], [], []
     for state in states:
-        if state.status is not Status.COMPLETED or state.direction is not Direction.FORWARD:
+        if state.status is not Status.COMPLETED:
+            continue
+        # A planner that died, or stood still meanwhile, may have left the partitions of a plan that came to nothing.
+        ports.store.drop_before(state.name, state.generation + 1)
+        if state.direction is not Direction.FORWARD:
             continue
         reason = _why_not(ports, state, busy)
         if reason is not None:
