@@ -13,7 +13,7 @@ import pytest
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from engine_kit import NAME, Document, Rig, assert_migrated_once, old, orders, to_shipping
+from engine_kit import NAME, Document, Rig, assert_migrated_once, old, orders, piped, to_shipping
 from migronaut.core.state import Partitioning, Status
 from migronaut.engine import controls
 from migronaut.engine.states import Request
@@ -195,6 +195,24 @@ def test_with_the_revision_guard_an_application_that_bumps_loses_nothing(
     rig = Rig(db=database)
     guard = {"guard": "revision", "revision_field": "rev"}
     rig.register(orders(max_parallel=lanes, migrate=to_shipping_slowly, **guard, **SETTINGS))
+    migrate_meanwhile(rig, writers, lanes=lanes, most=250)
+    assert_nothing_lost(rig, writers)
+    print(f"{sum(writer.writes for writer in writers)} writes, {rig.totals}")
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("server", ["db", "standalone_db"])
+def test_an_application_beside_a_pipeline_loses_nothing(
+    server: str, lanes: int, request: pytest.FixtureRequest
+) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    database: Database[Any] = request.getfixturevalue(server)
+    transactions = server == "db"
+    writers = [Writer(database, number, seed, revisions=not transactions) for number in range(THREADS)]
+    rig = Rig(db=database)
+    revision = {} if transactions else {"revision_field": "rev"}
+    rig.register(piped(max_parallel=lanes, **revision, **SETTINGS))
     migrate_meanwhile(rig, writers, lanes=lanes, most=250)
     assert_nothing_lost(rig, writers)
     print(f"{sum(writer.writes for writer in writers)} writes, {rig.totals}")
