@@ -202,9 +202,7 @@ def test_with_the_revision_guard_an_application_that_bumps_loses_nothing(
 
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("server", ["db", "standalone_db"])
-def test_an_application_beside_a_pipeline_loses_nothing(
-    server: str, lanes: int, request: pytest.FixtureRequest
-) -> None:
+def test_beside_a_pipeline_no_write_is_lost(server: str, lanes: int, request: pytest.FixtureRequest) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     database: Database[Any] = request.getfixturevalue(server)
