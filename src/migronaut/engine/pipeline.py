@@ -177,8 +177,9 @@ class _Run:
         """Those that still match. Of the others, those that are there count as rewritten, and the rest are gone."""
         fetch, plain = self.lane.documents.fetch_ids, [_id(raw) for raw in ids]
         old, present = set(fetch(plain, match=self.lane.work.match)), set(fetch(plain))
+        # One that was deleted between the two looks is still to be tried, and is counted then.
         migrated = sum(raw in present and raw not in old for raw in ids)
-        skipped = sum(raw not in present for raw in ids)
+        skipped = sum(raw not in present and raw not in old for raw in ids)
         if migrated or skipped:
             counters = Counters(scanned=migrated + skipped, migrated=migrated, skipped=skipped)
             self._note(Checkpoint(counters=counters))
