@@ -11,7 +11,7 @@ from typing import Self
 
 from migronaut.core.coordinator import failure_text, mending
 from migronaut.core.state import TERMINAL, BackgroundState, Status
-from migronaut.engine.drive import drive
+from migronaut.engine.drive import advance
 from migronaut.engine.speaking import speaking
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import BackgroundFailedError, redact
@@ -96,7 +96,7 @@ class BackgroundRunner:
         self._follow()
         for name in background.active():
             if not self._stop.is_set():
-                drive(engine, name, owner=self._migrator.owner, stop=self._stop, lanes=self._lanes, wait=False)
+                advance(engine, name, owner=self._migrator.owner, stop=self._stop, lanes=self._lanes)
                 self._follow()
 
     def _follow(self) -> None:

@@ -13,8 +13,9 @@ from migronaut.engine.engine import Engine
 from migronaut.engine.patience import patiently
 
 _BROKEN = (Status.FAILED, Status.CANCELLED)
-_OTHERS_WORK = 1.0
-"""Seconds between two looks while lanes of other processes hold all that is left."""
+_LOOK = 1.0
+"""Seconds between two looks at what waits."""
+_OTHERS_WORK = Wait(reason="lanes of other processes hold all that is left", retry_after=_LOOK)
 
 
 def drive_all(engine: Engine, names: Sequence[str], *, owner: Owner, stop: Stop, lanes: int = 1) -> Mapping[str, str]:
@@ -34,13 +35,13 @@ def drive_all(engine: Engine, names: Sequence[str], *, owner: Owner, stop: Stop,
     while left and not stop.is_set():
         left = [name for name in left if not _is_over(engine, name, held, owner=owner, stop=stop, lanes=lanes)]
         if left:
-            engine.ports.clock.sleep(_OTHERS_WORK, stop)
+            engine.ports.clock.sleep(_LOOK, stop)
     return held
 
 
 def _is_over(engine: Engine, name: str, held: dict[str, str], *, owner: Owner, stop: Stop, lanes: int) -> bool:
     """Work one as far as it goes now; True when it has ended, is held (and added to those), or cannot begin."""
-    found = _drive(engine, name, owner=owner, stop=stop, lanes=lanes, wait=False)
+    found = advance(engine, name, owner=owner, stop=stop, lanes=lanes)
     if isinstance(found, Wait) and found.for_operator:
         held[name] = found.reason
         return True
@@ -52,39 +53,45 @@ def _is_over(engine: Engine, name: str, held: dict[str, str], *, owner: Owner, s
     return any(each is not None and (each.status in _BROKEN or each.name in held) for each in required)
 
 
-def drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1, wait: bool = True) -> Status | None:
-    """Work a migration until it ends or ``stop`` is set.
+def drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1) -> Status | None:
+    """Work a migration until it ends or ``stop`` is set; wait while there is nothing to do.
 
     Args:
-        wait: Also while there is nothing to do; otherwise it returns then.
-        lanes: Threads of this process that work at the same time; the migration's ``max_parallel``
-            bounds them together with those of other processes.
+        lanes: See ``advance``.
 
     Returns:
-        The status it ended in; None when stopped or waiting (or not registered).
+        The status it ended in; None when stopped (or not registered).
 
     Raises:
         UnavailableError: No primary answered for a minute.
     """
-    found = _drive(engine, name, owner=owner, stop=stop, lanes=lanes, wait=wait)
-    return None if isinstance(found, Wait) else found
+    while isinstance(found := advance(engine, name, owner=owner, stop=stop, lanes=lanes), Wait):
+        engine.ports.clock.sleep(found.retry_after, stop)
+    return found
 
 
-def _drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int, wait: bool) -> Status | Wait | None:
-    """What ``drive`` does; without ``wait`` it returns what the coordinator waits for."""
+def advance(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1) -> Status | Wait | None:
+    """Work a migration as far as it goes now.
+
+    Args:
+        lanes: Threads of this process that work at the same time; the migration's ``max_parallel``
+            bounds them together with those of other processes.
+
+    Returns:
+        The status it ended in, or what it waits for; None when stopped (or not registered).
+
+    Raises:
+        UnavailableError: No primary answered for a minute.
+    """
     clock = engine.ports.clock
     while not stop.is_set():
         match patiently(lambda: engine.coordinate(name, owner=owner, stop=stop), name=name, clock=clock, stop=stop):
             case Done(status=status):
                 return status
-            case Wait() as waiting if not wait:
+            case Wait() as waiting:
                 return waiting
-            case Process(lanes=0) if not wait:
-                return None
-            case Wait(retry_after=seconds):
-                clock.sleep(seconds, stop)
             case Process(lanes=0):
-                clock.sleep(_OTHERS_WORK, stop)
+                return _OTHERS_WORK
             case Process(lanes=free):
                 _work_lanes(engine, name, owner=owner, stop=stop, lanes=min(lanes, free))
     return None

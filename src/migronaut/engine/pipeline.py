@@ -197,8 +197,7 @@ class _Run:
 
     def _passed(self, ids: Sequence[bytes], counters: Counters, named: Checkpoint | None = None) -> None:
         """Move the cursor behind ids that are done with."""
-        cursor = Cursor(last_id=_id(ids[-1])) if ids else None
-        done = self.end and not self.pieces
+        cursor, done = Cursor(last_id=_id(ids[-1])), self.end and not self.pieces
         self._note(evolve(named or Checkpoint(), cursor=cursor, counters=counters, done=done))
 
     def _note(self, checkpoint: Checkpoint) -> None:

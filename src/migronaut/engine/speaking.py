@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from migronaut.core.ports import PortError
+from migronaut.core.ports import ClosedError, PortError
 from migronaut.errors import ConnectionFailedError, UsageError, redact
-
-_CLOSED = "InvalidOperation"
-"""What a port says of the driver's only complaint about how it is used: the client was closed."""
 
 
 @contextmanager
@@ -22,11 +19,11 @@ def speaking() -> Iterator[None]:
     """
     try:
         yield
+    except ClosedError as error:
+        raise UsageError(
+            "The MongoDB client was closed, so that nothing can be asked of it; make a Migrator with an open one."
+        ) from error
     except PortError as error:
-        if str(error) == _CLOSED:
-            raise UsageError(
-                "The MongoDB client was closed, so that nothing can be asked of it; make a Migrator with an open one."
-            ) from error
         raise ConnectionFailedError(
             f"MongoDB did not answer ({redact(error) or type(error).__name__}); nothing is lost: "
             "try again when it does."

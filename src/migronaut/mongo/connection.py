@@ -11,10 +11,24 @@ import pymongo
 from pymongo import MongoClient, ReadPreference, WriteConcern
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import ConfigurationError, ConnectionFailure, DocumentTooLarge, OperationFailure, PyMongoError
+from pymongo.errors import (
+    ConfigurationError,
+    ConnectionFailure,
+    DocumentTooLarge,
+    InvalidOperation,
+    OperationFailure,
+    PyMongoError,
+)
 from pymongo.read_concern import ReadConcern
 
-from migronaut.core.ports import PortError, UnavailableError, WriteConflictError, WriteTooLargeError, WriteTooSlowError
+from migronaut.core.ports import (
+    ClosedError,
+    PortError,
+    UnavailableError,
+    WriteConflictError,
+    WriteTooLargeError,
+    WriteTooSlowError,
+)
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError, MigronautError, redact
 from migronaut.versioning import CODEC
 
@@ -107,6 +121,7 @@ class translating(ContextDecorator):  # noqa: N801 - read as a verb, like contex
 
     Raises:
         UnavailableError: No primary answers for now.
+        ClosedError: The client was closed.
         WriteTooSlowError, WriteTooLargeError: It took too long, or too much memory.
         WriteConflictError: A transaction, or a write, met another one.
         ConnectionFailedError: The login is refused, or permission is missing.
@@ -126,6 +141,8 @@ class translating(ContextDecorator):  # noqa: N801 - read as a verb, like contex
 def _translated(error: PyMongoError) -> Exception:
     if isinstance(error, ConnectionFailure):
         return UnavailableError(redact(error))
+    if isinstance(error, InvalidOperation):
+        return ClosedError("the client was closed")
     code = error.code if isinstance(error, OperationFailure) else None
     if code in _UNAVAILABLE:
         return UnavailableError(f"no primary for now ({code})")

@@ -45,10 +45,10 @@ _CHECKS: Mapping[str, Check] = {
 _FILTERS = ("filter", "revert_filter")
 FORWARD = ("migrate", "migrate_many", "pipeline")
 BACK = ("revert", "revert_many", "revert_pipeline")
-PIPELINES = ("pipeline", "revert_pipeline")
+_PIPELINES = ("pipeline", "revert_pipeline")
 _NOT_BY_PIPELINE = ("guard", "max_conflict_retries")
 """Settings for documents that are read and written back: a pipeline changes each where it is."""
-_BATCH, _LARGEST_BATCH = 500, 10_000
+_LARGEST_BATCH = 10_000
 _PIPELINE_BATCH, _LARGEST_PIPELINE_BATCH = 5000, 100_000
 _LATER = (
     "step",
@@ -64,7 +64,7 @@ Problems = list[tuple[str, str]]
 
 
 def resolve(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check all settings; only those that were given are in the result, as plain values.
+    """Check all settings: as plain values those that were given, and the batch size of a pipeline.
 
     Raises:
         InvalidMigrationError: One or more are unusable; all of them are listed.
@@ -94,7 +94,7 @@ def _unknown_or_later(given: Mapping[str, Any]) -> Problems:
 
 
 def _each(given: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
-    """Check each setting by itself; the ones that are not given keep the defaults of ``Spec``."""
+    """Check each setting by itself; the others keep the defaults of ``Spec``, but for the batch size of a pipeline."""
     resolved: dict[str, Any] = {}
 
     def take(name: str, check: Check) -> None:
@@ -103,12 +103,13 @@ def _each(given: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
         except RefusedError as refused:
             problems.append((name, str(refused)))
 
-    largest = _LARGEST_PIPELINE_BATCH if _only_pipelines(given) else _LARGEST_BATCH
+    largest = _LARGEST_BATCH
+    if _only_pipelines(given):
+        largest, resolved["batch_size"] = _LARGEST_PIPELINE_BATCH, _PIPELINE_BATCH
     checks = {**_CHECKS, "description": text, "batch_size": whole_number(1, largest)}
     for name, check in checks.items():
         if name in given:
             take(name, check)
-    resolved.setdefault("batch_size", _PIPELINE_BATCH if _only_pipelines(given) else _BATCH)
     if "collection" not in given:
         problems.append(("collection", "is required"))
     own = resolved.get("version_field") if "version_field" in given else Spec(collection="").version_field
@@ -117,7 +118,7 @@ def _each(given: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
             take(name, filter_without(own))
     versioned = {own} if _chosen_by_version(given) else set()
     kept = frozenset(name for name in (*versioned, resolved.get("revision_field")) if name is not None)
-    for name in PIPELINES:
+    for name in _PIPELINES:
         if given.get(name) is not None:
             take(name, stages_leaving(kept))
     return resolved
@@ -167,7 +168,7 @@ def _way_problems(given: Mapping[str, Any]) -> Problems:
         if len(names) > 1:
             problems.append((names[1], f"is given as well as {names[0]}; give one of them"))
     for name in forward + back:
-        if name not in PIPELINES and (problem := callable_problem(given[name], allowed=(1, 2))):
+        if name not in _PIPELINES and (problem := callable_problem(given[name], allowed=(1, 2))):
             problems.append((name, problem))
     return problems
 
@@ -185,7 +186,7 @@ def _pipeline_problems(given: Mapping[str, Any]) -> Problems:
 
 def _only_pipelines(given: Mapping[str, Any]) -> bool:
     ways = [name for name in (*FORWARD, *BACK) if given.get(name) is not None]
-    return bool(ways) and all(name in PIPELINES for name in ways)
+    return bool(ways) and all(name in _PIPELINES for name in ways)
 
 
 def _guard_problems(resolved: Mapping[str, Any], given: Mapping[str, Any]) -> Problems:

@@ -36,6 +36,11 @@ class DocumentInvalidError(Exception):
 
 
 def encoded(doc: Mapping[str, Any]) -> bytes:
+    """A document as BSON.
+
+    Raises:
+        DocumentInvalidError: ``not-encodable``: it holds a value that is no BSON.
+    """
     try:
         return bson.encode(doc, codec_options=CODEC)
     # The cause quotes the value, so it is cut off.

@@ -67,11 +67,7 @@ class UpdateBuilder:
             raise DocumentInvalidError("not-a-mapping", "The transform must return the whole new document.")
         own = self._own
         changed = _changed(original, result, own)
-        gone = (
-            []
-            if original.keys() <= result.keys()
-            else [key for key in original if key not in result and key not in own]
-        )
+        gone = [key for key in original if key not in result and key not in own]
         if "_id" in changed or "_id" not in result:
             raise DocumentInvalidError("id-changed", "The transform must leave _id as it is.")
         self._check_keys(changed, gone)

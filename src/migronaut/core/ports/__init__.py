@@ -6,6 +6,7 @@ the errors of ``faults``; no error of a driver leaves a port.
 
 from migronaut.core.ports.documents import Batch, CheckpointFor, Documents, GuardedResult, Stages, Write
 from migronaut.core.ports.faults import (
+    ClosedError,
     PortError,
     TookTooLongError,
     UnavailableError,
@@ -26,6 +27,7 @@ __all__ = [
     "CheckpointFor",
     "Claim",
     "Clock",
+    "ClosedError",
     "Documents",
     "Exhausted",
     "GuardedResult",

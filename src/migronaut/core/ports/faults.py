@@ -41,5 +41,9 @@ class UnavailableError(PortError):
     """No primary answers for now (failover, restart, network)."""
 
 
+class ClosedError(PortError):
+    """The connection was closed on our side, so that nothing can be asked."""
+
+
 class TookTooLongError(PortError):
     """A read was given up after its time limit."""
