@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,7 @@ from bson.min_key import MinKey
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
-from contract.documents_fixture import ANYTHING, World, bare, decoded, opened
+from contract.documents_fixture import ANYTHING, World, bare, decoded
 from migronaut.core.state import Cursor, Scope
 
 IDS: Mapping[str, Sequence[Any]] = {
@@ -37,12 +37,6 @@ IDS: Mapping[str, Sequence[Any]] = {
 """Ids of every bracket, each list in the order of the server."""
 
 NUMBERS = Scope(bracket="number")
-
-
-@pytest.fixture(params=["memory", "mongo"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with opened(request.param, request) as opened_world:
-        yield opened_world
 
 
 @pytest.fixture

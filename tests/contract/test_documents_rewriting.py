@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import bson
 import pytest
 
-from contract.documents_fixture import ANYTHING, World, opened
+from contract.documents_fixture import ANYTHING, World
 from migronaut.core.ports import WriteRefusedError
 from migronaut.core.state import Cursor, Scope
 
 NUMBERS = Scope(bracket="number")
 OLD = {"v": 1}
 STAGES = [{"$set": {"sum": {"$add": ["$n", 1]}, "v": 2}}, {"$unset": "n"}]
-
-
-@pytest.fixture(params=["memory", "mongo"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with opened(request.param, request) as opened_world:
-        yield opened_world
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from contract.documents_fixture import World, bare, opened, progress, write
+from contract.documents_fixture import World, bare, progress, write
 from migronaut.core.ports import Checkpoint, PortError, WriteConflictError, WriteRefusedError, WriteTooLargeError
 from migronaut.core.state import Partition, PartitionStatus
 from migronaut.errors import LeaseLostError
@@ -24,11 +24,11 @@ def _crash() -> None:
     raise _CrashError
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with opened(request.param, request) as opened_world:
-        opened_world.application.insert(*({"_id": number, "v": 1, "n": number} for number in range(4)))
-        yield opened_world
+@pytest.fixture
+def world(world: World) -> World:
+    """It holds four documents."""
+    world.application.insert(*({"_id": number, "v": 1, "n": number} for number in range(4)))
+    return world
 
 
 @pytest.fixture

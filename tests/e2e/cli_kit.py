@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from attrs import frozen
 
+NAME = "0001_orders.py"
 BACKGROUND = '''"""Orders get shipping."""
 from migronaut import Background
 

@@ -6,30 +6,15 @@ import json
 import re
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
 
-from e2e.cli_kit import BACKGROUND, Cli, interrupt
+from e2e.cli_kit import BACKGROUND, NAME, Cli, interrupt
 
 Db = Database[dict[str, Any]]
-NAME = "0001_orders.py"
-
-
-@pytest.fixture
-def cli(tmp_path: Path, mongo_uri: str, db: Db) -> Cli:
-    return Cli(tmp_path, {"MIGRONAUT_URI": mongo_uri, "MIGRONAUT_DB": db.name})
-
-
-@pytest.fixture
-def orders(cli: Cli, db: Db) -> Cli:
-    """A project with a pending background migration over 200 orders."""
-    cli.write(NAME, BACKGROUND)
-    db.orders.insert_many([{"_id": number, "address": "x", "schema_version": 1} for number in range(200)])
-    return cli
 
 
 def test_from_nothing_to_a_migrated_collection(cli: Cli, db: Db) -> None:

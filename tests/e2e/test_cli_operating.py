@@ -15,13 +15,12 @@ import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
 
-from e2e.cli_kit import BACKGROUND, Cli, interrupt
+from e2e.cli_kit import BACKGROUND, NAME, Cli, interrupt
 from migronaut import Migrator
 from migronaut.embedded import EmbeddedValkey
 from migronaut.errors import UsageError
 
 Db = Database[dict[str, Any]]
-NAME = "0001_orders.py"
 DOCUMENTS = 100
 FULL = Path("/dev/full")
 SLOW = BACKGROUND.replace("pause=0", "pause=1, batch_size=10")

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pymongo.database import Database
 
-from e2e.cli_kit import BACKGROUND, Cli
+from e2e.cli_kit import BACKGROUND, NAME, Cli
 
 Db = Database[dict[str, Any]]
-NAME = "0001_orders.py"
 OTHER = "0002_others.py"
 DIFFERS = f"the file differs from the registered one; `migronaut background repin {NAME}` uses the file as it is now"
 
 
 @pytest.fixture
-def cli(tmp_path: Path, mongo_uri: str, db: Db) -> Cli:
-    return Cli(tmp_path, {"MIGRONAUT_URI": mongo_uri, "MIGRONAUT_DB": db.name})
-
-
-@pytest.fixture
-def orders(cli: Cli, db: Db) -> Cli:
-    """A project with a registered background migration over 200 orders."""
-    cli.write(NAME, BACKGROUND)
-    db.orders.insert_many([{"_id": number, "address": "x", "schema_version": 1} for number in range(200)])
-    assert cli("up").code == 0
-    return cli
+def orders(orders: Cli) -> Cli:
+    """The same, and the migration is registered."""
+    assert orders("up").code == 0
+    return orders
 
 
 def test_a_named_migration_whose_file_differs_is_refused_until_it_is_pinned(orders: Cli, db: Db) -> None:

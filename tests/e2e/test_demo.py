@@ -42,9 +42,11 @@ def _digits_joined(text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.chaos
-@pytest.mark.parametrize("queue", list(QueueKind))
-def test_a_killed_worker_costs_no_order_and_no_write(queue: QueueKind) -> None:
-    done = _demo("--documents", str(_DOCUMENTS), "--queue", queue)
+@pytest.mark.parametrize(
+    ("queue", "way"), [*((queue, ()) for queue in QueueKind), (QueueKind.NONE, ("--pipeline",))], ids=str
+)
+def test_a_killed_worker_costs_no_order_and_no_write(queue: QueueKind, way: tuple[str, ...]) -> None:
+    done = _demo("--documents", str(_DOCUMENTS), "--queue", queue, *way)
 
     told = _digits_joined(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr

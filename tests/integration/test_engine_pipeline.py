@@ -126,13 +126,13 @@ def test_by_predicate_it_runs_until_nothing_matches(db: Database[Any]) -> None:
 
 def test_a_pipeline_whose_result_matches_as_before_changes_nothing(db: Database[Any]) -> None:
     seeded(db, COUNT)
-    before = rig_documents(db)
+    before = stored(db)
     rig = Rig(db=db)
     stages = [{"$set": {"other": 1}}]
     rig.register(piped(from_version=None, to_version=None, filter={"shipping": {"$exists": False}}, pipeline=stages))
     assert rig.run() is Status.FAILED
     assert [error.kind for error in rig.status().errors] == ["still-matches"]
-    assert rig_documents(db) == before
+    assert stored(db) == before
 
 
 def test_documents_that_match_as_before_are_named_before_anything_is_written(db: Database[Any]) -> None:
@@ -273,7 +273,7 @@ def test_what_is_no_collection_is_refused_when_registering(db: Database[Any], ki
         rig.register(piped())
 
 
-def rig_documents(db: Database[Any]) -> list[Document]:
+def stored(db: Database[Any]) -> list[Document]:
     return list(db.orders.find())
 
 

@@ -7,7 +7,7 @@ Source of the semantics: MongoDB manual, "Expressions", and MongoDB 6.0 itself, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from migronaut.core.ports import WriteRefusedError
 from migronaut.testing.operators import operator
@@ -216,29 +216,29 @@ def _over(given: Mapping[bytes, Value], inside: bytes, names: _Names) -> tuple[E
 def _map(value: Value, names: _Names) -> Expression:
     given = _named(value, "$map", (b"input", b"in"), (b"as",))
     source, name, body = _over(given, b"in", names)
-
-    def evaluate(scope: Scope) -> Value:
-        found = source(scope)
-        if is_nullish(found):
-            return NULL
-        if found.kind != Kind.ARRAY:
-            raise WriteRefusedError(_MAP_TYPE)
-        return array(_or_null(body({**scope, name: item})) for item in items(found))
-
-    return evaluate
+    return _on_items(source, _MAP_TYPE, lambda scope, found: (_or_null(body({**scope, name: item})) for item in found))
 
 
 def _filter(value: Value, names: _Names) -> Expression:
     given = _named(value, "$filter", (b"input", b"cond"), (b"as",))
     source, name, test = _over(given, b"cond", names)
+    return _on_items(
+        source, _FILTER_TYPE, lambda scope, found: (item for item in found if is_true(test({**scope, name: item})))
+    )
+
+
+def _on_items(
+    source: Expression, refusal: int, made: Callable[[Scope, Iterable[Value]], Iterable[Value]]
+) -> Expression:
+    """An array out of the items of another; null stays null, and anything else is refused."""
 
     def evaluate(scope: Scope) -> Value:
         found = source(scope)
         if is_nullish(found):
             return NULL
         if found.kind != Kind.ARRAY:
-            raise WriteRefusedError(_FILTER_TYPE)
-        return array(item for item in items(found) if is_true(test({**scope, name: item})))
+            raise WriteRefusedError(refusal)
+        return array(made(scope, items(found)))
 
     return evaluate
 
