@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ from pymongo.database import Database
 from engine_kit import Document, Rig, assert_migrated_once, at, orders, seeded, to_shipping
 from migronaut.core.lane import Outcome
 from migronaut.core.ports import UnavailableError
-from migronaut.core.state import Status
+from migronaut.core.state import Partitioning, Status
 from migronaut.engine.stopping import StopEvent
 
 PATIENCE = 20
@@ -128,3 +129,17 @@ def test_nothing_is_read_ahead_before_a_pause(db: Database[Any]) -> None:
     assert rig.run() is Status.COMPLETED
     wanted = [point for point in points if point in ("documents.read", "documents.write_same.committed")]
     assert wanted == ["documents.read", "documents.write_same.committed"] * 2 + ["documents.read"]
+
+
+def test_an_interrupt_ends_all_lanes_at_their_next_batch(db: Database[Any]) -> None:
+    """Ctrl-C in an application that has no handler for it: it reaches the thread that waits for the lanes."""
+    seeded(db, 1000)
+    rig = Rig(db=db)
+    main = threading.main_thread().ident
+    assert main is not None
+    rig.interrupt = at("documents.write_same.committed", lambda: signal.pthread_kill(main, signal.SIGINT), arrival=3)
+    rig.register(orders(max_parallel=4, pause=0.05, partitions=Partitioning(min_documents=100)))
+    with pytest.raises(KeyboardInterrupt):
+        rig.run(lanes=4)
+    assert db.orders.count_documents({"migrations": 1}) < 500
+    assert rig.status().leases == ()

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from engine_kit import TO_SHIPPING, assert_migrated_once, at, old, orders, piped
+from engine_kit import TO_SHIPPING, GivenCatalog, assert_migrated_once, at, old, orders, piped
 from migronaut.core.ports import Owner, Pass, UnavailableError, WriteTooSlowError
-from migronaut.core.state import Partition, Scope, Status
+from migronaut.core.state import Direction, Partition, Scope, Status
+from migronaut.engine import Engine
 from migronaut.engine.drive import drive_all
+from migronaut.engine.registering import register
+from migronaut.engine.states import Request
 from migronaut.engine.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
 from migronaut.engine.work import current_pass
@@ -307,3 +310,20 @@ def test_the_drift_poll_tidies_up_after_a_planner_that_was_lost() -> None:
     assert store.partitions(lost) != ()
     engine.engine.verify()
     assert store.partitions(lost) == ()
+
+
+@pytest.mark.parametrize("order", ["abc", "cba", "cab"])
+def test_a_chain_behind_a_failed_one_holds_nobody_up(order: str) -> None:
+    """c requires b, which requires a, which fails."""
+    engine = MemoryEngine(migrations={})
+    catalog = GivenCatalog()
+    catalog.give("a", orders(migrate=broken))
+    catalog.give("b", orders(), requires=("a",))
+    catalog.give("c", orders(), requires=("b",))
+    ports = evolve(engine.engine.ports, catalog=catalog)
+    engine.server.collection("orders").insert(old(1))
+    for name in "abc":
+        register(ports, name, direction=Direction.FORWARD, registration=name, request=Request())
+    drive_all(Engine(ports), list(order), owner=OWNER, stop=StopEvent())
+    found = {state.name: state.status for state in ports.store.states()}
+    assert found == {"a": Status.FAILED, "b": Status.BLOCKED, "c": Status.BLOCKED}

@@ -139,3 +139,23 @@ def test_the_shape_of_the_forward_function_is_recorded() -> None:
     many = Background(collection="c", from_version=0, to_version=1, migrate_many=lambda d: d)
     assert (one.spec.batched, one.spec.reversible) == (False, True)
     assert (many.spec.batched, many.spec.reversible) == (True, False)
+
+
+class TimeLimitError(Exception):
+    """As a task queue raises it from its handler of SIGALRM."""
+
+
+def test_a_time_limit_that_a_signal_raises_is_nothing_that_the_document_did() -> None:
+    def limit(number: int, frame: object) -> None:
+        raise TimeLimitError
+
+    def migrate(doc: dict[str, Any]) -> dict[str, Any]:
+        signal.raise_signal(signal.SIGALRM)
+        return doc
+
+    before = signal.signal(signal.SIGALRM, limit)
+    try:
+        with pytest.raises(TimeLimitError):
+            run(migrate=migrate)
+    finally:
+        signal.signal(signal.SIGALRM, before)

@@ -48,10 +48,10 @@ class Ahead:
     def take(self, after: Cursor | None, make: Callable[[], T]) -> T:
         """The batch after a cursor: the one that is ready, or a new one."""
         ready, self._ready = self._ready, None
+        if ready is not None and ready.error is not None:
+            raise ready.error  # also when the batch before it has to be written again: it may not be raised twice
         if ready is None or after is None or ready.after != _key(after):
             return make()
-        if ready.error is not None:
-            raise ready.error
         batch: T = ready.batch
         return batch
 

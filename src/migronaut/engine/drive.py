@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 
 from migronaut.core.coordinator import Done, Process, Wait
 from migronaut.core.lane import Again, Outcome, after_slice
 from migronaut.core.ports import Owner, Stop
-from migronaut.core.state import Status
+from migronaut.core.state import BackgroundState, Status
 from migronaut.engine.engine import Engine
 from migronaut.engine.patience import patiently
+from migronaut.engine.stopping import AnyStop, StopEvent
 
 _BROKEN = (Status.FAILED, Status.CANCELLED)
 _LOOK = 1.0
@@ -31,15 +32,21 @@ def drive_all(engine: Engine, names: Sequence[str], *, owner: Owner, stop: Stop,
         UnavailableError: No primary answered for a minute.
     """
     held: dict[str, str] = {}
+    over: set[str] = set()
     left = list(names)
     while left and not stop.is_set():
-        left = [name for name in left if not _is_over(engine, name, held, owner=owner, stop=stop, lanes=lanes)]
+        for name in left:
+            if _is_over(engine, name, held, over, owner=owner, stop=stop, lanes=lanes):
+                over.add(name)
+        left = [name for name in left if name not in over]
         if left:
             engine.ports.clock.sleep(_LOOK, stop)
     return held
 
 
-def _is_over(engine: Engine, name: str, held: dict[str, str], *, owner: Owner, stop: Stop, lanes: int) -> bool:
+def _is_over(
+    engine: Engine, name: str, held: dict[str, str], over: Set[str], *, owner: Owner, stop: Stop, lanes: int
+) -> bool:
     """Work one as far as it goes now; True when it has ended, is held (and added to those), or cannot begin."""
     found = advance(engine, name, owner=owner, stop=stop, lanes=lanes)
     if isinstance(found, Wait) and found.for_operator:
@@ -50,7 +57,12 @@ def _is_over(engine: Engine, name: str, held: dict[str, str], *, owner: Owner, s
     if state is None or state.status is not Status.BLOCKED:
         return state is None or isinstance(found, Status)
     required = [load(each) for each in state.requires]
-    return any(each is not None and (each.status in _BROKEN or each.name in held) for each in required)
+    return any(each is not None and _will_not_complete(each, over) for each in required)
+
+
+def _will_not_complete(state: BackgroundState, over: Set[str]) -> bool:
+    """Whether nobody here works it any more, and it is not through."""
+    return state.status in _BROKEN or (state.name in over and state.status is not Status.COMPLETED)
 
 
 def drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1) -> Status | None:
@@ -101,10 +113,16 @@ def _work_lanes(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: i
     if lanes == 1:
         _work_lane(engine, name, owner=owner, stop=stop)
         return
+    broken = StopEvent()
+    either = AnyStop(stop, broken)
     with ThreadPoolExecutor(lanes, thread_name_prefix="migronaut-lane") as pool:
-        work = [pool.submit(_work_lane, engine, name, owner=owner, stop=stop) for _ in range(lanes)]
-        for each in work:
-            each.result()
+        work = [pool.submit(_work_lane, engine, name, owner=owner, stop=either) for _ in range(lanes)]
+        try:
+            for each in work:
+                each.result()
+        except BaseException:
+            broken.set("a lane was interrupted")  # the pool waits for the others
+            raise
 
 
 def _work_lane(engine: Engine, name: str, *, owner: Owner, stop: Stop) -> None:

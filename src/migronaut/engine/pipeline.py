@@ -148,11 +148,11 @@ class _Run:
 
     def _look_at_lease(self) -> None:
         """An update cannot be fenced: what stood still for a while must not begin one for a lease that is gone."""
-        lane = self.lane
-        if lane.clock.monotonic() - lane.lease.at >= _SURE_FOR:
+        lane, asked = self.lane, self.lane.clock.monotonic()
+        if asked - lane.lease.at >= _SURE_FOR:
             if not lane.store.holds(self.partition):
                 raise lease_lost()
-            lane.lease.at = lane.clock.monotonic()
+            lane.lease.at = asked
 
     def _range(self, last: Any) -> Scope:
         """From the cursor to the last id, whatever has come between since the ids were read."""
@@ -203,9 +203,10 @@ class _Run:
     def _note(self, checkpoint: Checkpoint) -> None:
         first = Counters(batches=int(not self.counters.batches and checkpoint.counters != Counters()))
         checkpoint = evolve(checkpoint, counters=checkpoint.counters + first)
+        asked = self.lane.clock.monotonic()
         # Neither it nor the update before it waits for a majority; the state of the migration does at the end.
         self.lane.store.checkpoint(self.partition, checkpoint, durable=False)
-        self.lane.lease.at = self.lane.clock.monotonic()
+        self.lane.lease.at = asked
         self.counters += checkpoint.counters
         self.cursor = checkpoint.cursor or self.cursor
         self.done = checkpoint.done

@@ -103,14 +103,14 @@ class _Slice:
     def _work_on(self, partition: Partition) -> Outcome | None:
         """Work one partition; None when it is done."""
         store = self.ports.store
-        with self.ports.heartbeat.beating(lambda: store.renew(partition), ttl=self.ports.lease_ttl) as lost:
-            try:
+        try:
+            with self.ports.heartbeat.beating(lambda: store.renew(partition), ttl=self.ports.lease_ttl) as lost:
                 outcome = self._batches(partition, lost)
-            except LeaseLostError:
-                return Outcome.LOST
-            except Exception as error:
-                self._count_failure(partition, error)
-                raise
+        except LeaseLostError:
+            return Outcome.LOST
+        except Exception as error:
+            self._count_failure(partition, error)
+            raise
         if outcome is not None:
             store.release(partition)
         return outcome

@@ -82,12 +82,14 @@ class ThreadHeartbeat:
         """Call ``renew`` every ttl/2 seconds; the value is set once the right counts as lost."""
         lost, ended = StopEvent(), StopEvent()
         thread = threading.Thread(target=_beat, args=(renew, ttl, lost, ended), name="migronaut-heartbeat", daemon=True)
-        thread.start()
         try:
+            # Inside: what a signal raises here must not leave it beating for ever.
+            thread.start()
             yield lost
         finally:
             ended.set("ended")
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
 
 def _beat(renew: Callable[[], bool], ttl: float, lost: StopEvent, ended: StopEvent) -> None:

@@ -80,6 +80,8 @@ def transform_one_by_one(function: Callable[..., object]) -> Transform:
         except SystemExit as error:
             return _exit_error(error)
         except Exception as error:
+            if from_signal(error):
+                raise  # a time limit, say: nothing that this document did
             return error
 
     return Transform(lambda documents, context: [slot(document, context) for document in documents])
@@ -123,7 +125,7 @@ def _exit_error(exit_: SystemExit) -> TransformError:
     return TransformError(f"{describe(exit_)}; a migration must not end the process: raise another exception.")
 
 
-def from_signal(exit_: SystemExit) -> bool:
-    """True when a signal's handler, which may run in the middle of any function, raised it: so RQ ends a worker."""
+def from_signal(raised: BaseException) -> bool:
+    """True when a signal's handler, which may run in the middle of any function, raised it; so RQ ends what runs."""
     handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
-    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(exit_.__traceback__))
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(raised.__traceback__))
