@@ -45,7 +45,7 @@ def _never(*_: object) -> bool:
 
 VARIANTS: Mapping[str, Variant] = {
     AS_IT_IS: Variant(),
-    "without reading ahead": Variant(changed=lambda: patch("migronaut.engine.slice._Slice._goes_on", _never)),
+    "without reading ahead": Variant(changed=lambda: patch("migronaut.engine.lane.slice._Slice._goes_on", _never)),
     "containers compared as BSON only": Variant(
         changed=lambda: patch("migronaut.versioning.equality._same_plain", _never)
     ),
@@ -55,7 +55,7 @@ VARIANTS: Mapping[str, Variant] = {
     "Python's garbage collector off": Variant(changed=_without_collector),
     "pipeline": Variant(settings=Settings(pipeline=True)),
     "pipeline without reading ahead": Variant(
-        settings=Settings(pipeline=True), changed=lambda: patch("migronaut.engine.slice._Slice._goes_on", _never)
+        settings=Settings(pipeline=True), changed=lambda: patch("migronaut.engine.lane.slice._Slice._goes_on", _never)
     ),
     "pipeline, batches of 1000": Variant(settings=Settings(pipeline=True, batch_size=1000)),
     "pipeline, batches of 20 000": Variant(settings=Settings(pipeline=True, batch_size=20_000)),

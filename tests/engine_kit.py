@@ -17,11 +17,11 @@ from migronaut.core.lane import SliceResult
 from migronaut.core.ports import Claim, Owner, Pass
 from migronaut.core.state import BackgroundState, Counters, Direction, Partition, Spec, Status
 from migronaut.engine import Engine, Ports, Source
-from migronaut.engine.ahead import ThreadWriteBehind
 from migronaut.engine.drive import drive
-from migronaut.engine.registering import register
+from migronaut.engine.lane.ahead import ThreadWriteBehind
+from migronaut.engine.operator.registering import register
+from migronaut.engine.operator.status import BackgroundStatus, status_of
 from migronaut.engine.states import Request
-from migronaut.engine.status import BackgroundStatus, status_of
 from migronaut.engine.stopping import StopEvent, SystemClock, ThreadHeartbeat
 from migronaut.mongo.documents import MongoDocuments
 from migronaut.mongo.locks import MongoLocks

@@ -10,15 +10,16 @@ from attrs import evolve
 from migronaut.core.ports import Owner, Stop
 from migronaut.core.state import Direction, Status
 from migronaut.core.wording import sentence
-from migronaut.engine import Engine, controls
-from migronaut.engine.controls import Controlled
+from migronaut.engine import Engine
 from migronaut.engine.drive import drive_all
-from migronaut.engine.registering import Registered, register
+from migronaut.engine.operator import controls
+from migronaut.engine.operator.controls import Controlled
+from migronaut.engine.operator.registering import Registered, register
+from migronaut.engine.operator.status import BackgroundStatus, status_of
+from migronaut.engine.operator.verify import Verified
 from migronaut.engine.speaking import speaking
 from migronaut.engine.states import Request
-from migronaut.engine.status import BackgroundStatus, status_of
 from migronaut.engine.stopping import StopEvent
-from migronaut.engine.verify import Verified
 from migronaut.errors import ChecksumMismatchError
 
 _ACTIVE = (Status.BLOCKED, Status.PENDING, Status.RUNNING)

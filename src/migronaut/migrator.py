@@ -20,11 +20,11 @@ from migronaut.background import BackgroundMigrations
 from migronaut.config import Config, read_environment, resolve
 from migronaut.core.ports import Owner, Stop
 from migronaut.engine import Engine, Ports
-from migronaut.engine.ahead import ThreadWriteBehind
+from migronaut.engine.lane.ahead import ThreadWriteBehind
+from migronaut.engine.operator.verify import OnDrift
 from migronaut.engine.speaking import speaking
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent, SystemClock, ThreadHeartbeat
-from migronaut.engine.verify import OnDrift
 from migronaut.errors import ConfigInvalidError, UsageError, redact
 from migronaut.files import MigrationsDir
 from migronaut.line import Altered, FileCatalog, Line, Row

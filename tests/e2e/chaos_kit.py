@@ -21,7 +21,7 @@ from pymongo.database import Database
 
 from migronaut import Migrator
 from migronaut.core.ports import QueuePort
-from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.operator.status import BackgroundStatus
 from migronaut.queueing import enqueue_background
 
 DOCUMENTS = 20_000

@@ -15,7 +15,7 @@ from pymongo.database import Database
 
 from engine_kit import NAME, Document, Rig, assert_migrated_once, old, orders, piped, to_shipping
 from migronaut.core.state import Partitioning, Status
-from migronaut.engine import controls
+from migronaut.engine.operator import controls
 from migronaut.engine.states import Request
 
 THREADS = 3

@@ -14,7 +14,7 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent
 
 from engine_kit import NAME, Rig, assert_migrated_once, old, orders
 from migronaut.core.state import Status
-from migronaut.engine import controls
+from migronaut.engine.operator import controls
 from migronaut.engine.states import Request
 from migronaut.errors import InvalidMigrationError
 

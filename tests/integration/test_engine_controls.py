@@ -26,7 +26,7 @@ from engine_kit import (
 from migronaut.core.coordinator import Done, Process, Wait
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Partitioning, Status
-from migronaut.engine import controls
+from migronaut.engine.operator import controls
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import BackgroundConflictError
 from migronaut.migrator import Migrator

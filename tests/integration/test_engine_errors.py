@@ -14,7 +14,7 @@ from pymongo.database import Database
 from engine_kit import NAME, Document, Rig, at, old, orders, seeded, to_shipping
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Partitioning, PartitionStatus, Status
-from migronaut.engine import controls
+from migronaut.engine.operator import controls
 from migronaut.engine.states import Request
 
 ONE_OF_2000 = 1234

@@ -29,9 +29,9 @@ from engine_kit import (
 from migronaut.core.coordinator import Wait
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Status
-from migronaut.engine import controls
+from migronaut.engine.operator import controls
+from migronaut.engine.operator.verify import OnDrift, verify
 from migronaut.engine.stopping import StopEvent
-from migronaut.engine.verify import OnDrift, verify
 from migronaut.errors import BackgroundConflictError
 
 

@@ -33,8 +33,8 @@ from engine_lane import LEASE_TTL, start
 from migronaut import Background
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Direction, Partitioning, Status
-from migronaut.engine import controls
-from migronaut.engine.registering import register
+from migronaut.engine.operator import controls
+from migronaut.engine.operator.registering import register
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import InvalidMigrationError
@@ -211,7 +211,7 @@ def test_a_new_root_does_not_bring_a_revision_of_its_own(db: Database[Any]) -> N
 
 def test_a_lane_whose_lease_is_gone_begins_no_update(db: Database[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """It stands behind its reading; meanwhile another lane ends the migration, and a revert ends too."""
-    monkeypatch.setattr("migronaut.engine.pipeline._SURE_FOR", 0)
+    monkeypatch.setattr("migronaut.engine.lane.pipeline._SURE_FOR", 0)
     seeded(db, 20)
     rig = Rig(db=db)
     back = [{"$set": {"address": "$shipping.address"}}, {"$unset": ["shipping", "migrations"]}]

@@ -130,7 +130,7 @@ def test_somebody_who_never_rests_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
         while True:
             store.load(name)
 
-    monkeypatch.setattr("migronaut.engine.controls.change", ask_for_ever)
+    monkeypatch.setattr("migronaut.engine.operator.controls.change", ask_for_ever)
     result = simulate(0, schedule=(), max_steps=2000)
     assert result.violation is not None
     assert result.violation.invariant == "termination"

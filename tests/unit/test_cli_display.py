@@ -16,7 +16,7 @@ from migronaut.core.coordinator import FileFact, file_notice
 from migronaut.core.ports import LiveLease
 from migronaut.core.progress import UNATTENDED, Progress, progress_of
 from migronaut.core.state import Counters, DocumentError, Status
-from migronaut.engine.status import BackgroundStatus, PartitionError
+from migronaut.engine.operator.status import BackgroundStatus, PartitionError
 
 AT = datetime(2026, 10, 4, 12, 0, 0, 123456, tzinfo=UTC)
 NAME = "20261004120000_orders_shipping.py"

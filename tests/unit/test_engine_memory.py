@@ -13,9 +13,9 @@ from migronaut.core.ports import Owner, Pass, UnavailableError, WriteTooSlowErro
 from migronaut.core.state import Direction, Partition, Scope, Status
 from migronaut.engine import Engine
 from migronaut.engine.drive import drive_all
-from migronaut.engine.registering import register
+from migronaut.engine.operator.registering import register
+from migronaut.engine.operator.status import BackgroundStatus
 from migronaut.engine.states import Request
-from migronaut.engine.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
 from migronaut.engine.work import current_pass
 from migronaut.testing import FakeClock, MemoryCollection, MemoryEngine, MemoryServer

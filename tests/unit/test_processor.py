@@ -17,7 +17,7 @@ from migronaut.core.ports import Owner, Stop, UnavailableError
 from migronaut.core.state import BackgroundState, Counters, Spec, Status
 from migronaut.core.tickets import MAX_LOSSES, ContinueLater, Finish, Role, Ticket, TicketStatus, WaitForLanes
 from migronaut.engine import Engine, Ports, Source
-from migronaut.engine.verify import Drift, Verified
+from migronaut.engine.operator.verify import Drift, Verified
 from migronaut.errors import (
     BackgroundConflictError,
     ConnectionFailedError,

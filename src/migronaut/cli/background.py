@@ -18,7 +18,7 @@ from migronaut.cli.session import Session, pass_session
 from migronaut.cli.signals import stopping
 from migronaut.core.coordinator import failure_text, mending
 from migronaut.core.state import TERMINAL, Status
-from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.operator.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import BackgroundFailedError, ChecksumMismatchError, DriftFoundError, RunAbortedError
 

@@ -11,8 +11,8 @@ from migronaut.cli.grouping import examples
 from migronaut.cli.session import Session, pass_session, whoami
 from migronaut.core.coordinator import FileFact
 from migronaut.core.wording import plural
-from migronaut.engine.controls import Controlled
-from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.operator.controls import Controlled
+from migronaut.engine.operator.status import BackgroundStatus
 
 Function = Callable[..., Any]
 

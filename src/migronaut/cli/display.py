@@ -19,7 +19,7 @@ from migronaut.cli import words
 from migronaut.core.coordinator import FileFact, mending
 from migronaut.core.progress import UNATTENDED
 from migronaut.core.state import TERMINAL, Status
-from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.operator.status import BackgroundStatus
 
 _COLOURS = {
     "blocked": "yellow",

@@ -13,7 +13,7 @@ from migronaut.cli import display
 from migronaut.cli.session import Session
 from migronaut.core.progress import Rate
 from migronaut.engine.engine import WAITING_LOG
-from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.operator.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import ConnectionFailedError
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from migronaut.cli.display import panel
 from migronaut.demo.options import DemoOptions
 from migronaut.demo.run import run
-from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.operator.status import BackgroundStatus
 
 _DEFAULT = Path("docs/live.svg")
 _DOCUMENTS = 120_000

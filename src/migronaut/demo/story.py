@@ -19,7 +19,7 @@ from migronaut.demo.project import NAME, Pace
 from migronaut.demo.proof import Proof
 from migronaut.demo.servers import Place
 from migronaut.demo.watching import Kill, Watched
-from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.operator.status import BackgroundStatus
 
 _THEME = "ansi_dark"
 _QUEUE_NAMES = {QueueKind.RQ: "RQ", QueueKind.DRAMATIQ: "Dramatiq"}

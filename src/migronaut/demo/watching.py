@@ -15,7 +15,7 @@ from migronaut.core.state import TERMINAL
 from migronaut.core.tickets import Role, TicketStatus
 from migronaut.demo.processes import WorkerProcess, Workers
 from migronaut.demo.project import NAME
-from migronaut.engine.status import BackgroundStatus
+from migronaut.engine.operator.status import BackgroundStatus
 from migronaut.migrator import Migrator
 from migronaut.queueing import heal
 

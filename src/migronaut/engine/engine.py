@@ -7,10 +7,10 @@ import logging
 from migronaut.core.coordinator import Wait
 from migronaut.core.lane import SliceResult
 from migronaut.core.ports import Owner, Stop
-from migronaut.engine.coordinate import Answer, coordinate
+from migronaut.engine.coordinator.coordinate import Answer, coordinate
+from migronaut.engine.lane.slice import SliceRequest, run_slice
+from migronaut.engine.operator.verify import OnDrift, Verified, verify
 from migronaut.engine.ports import Ports
-from migronaut.engine.slice import SliceRequest, run_slice
-from migronaut.engine.verify import OnDrift, Verified, verify
 
 WAITING_LOG = "migronaut.background.waiting"
 """The logger of waits that may not end by themselves; whoever shows the status can do without."""

@@ -15,7 +15,7 @@ from migronaut.core.ports import Clock, Heartbeat, Owner, Stop
 from migronaut.core.state import Direction, Status
 from migronaut.core.wording import sentence
 from migronaut.engine import Ports
-from migronaut.engine.registering import register
+from migronaut.engine.operator.registering import register
 from migronaut.engine.states import Request
 from migronaut.errors import (
     BackgroundPendingError,

@@ -12,9 +12,9 @@ from migronaut.core.ports import Begin, Owner, Stop
 from migronaut.core.state import Direction
 from migronaut.engine import Engine, Ports, Source
 from migronaut.engine.drive import drive
-from migronaut.engine.registering import register
+from migronaut.engine.operator.registering import register
+from migronaut.engine.operator.status import BackgroundStatus, status_of
 from migronaut.engine.states import Request
-from migronaut.engine.status import BackgroundStatus, status_of
 from migronaut.engine.stopping import StopEvent
 from migronaut.spec import Background
 from migronaut.testing.clock import FakeClock

@@ -9,10 +9,10 @@ from typing import Any
 from migronaut.core.jobs import Hint, VerifyJob
 from migronaut.core.ports import PortError
 from migronaut.core.state import Guard, Status
-from migronaut.engine import controls
 from migronaut.engine.drive import drive
+from migronaut.engine.operator import controls
+from migronaut.engine.operator.status import status_of
 from migronaut.engine.states import Request
-from migronaut.engine.status import status_of
 from migronaut.errors import MigronautError
 from migronaut.testing.simulation.actor import Actor
 from migronaut.testing.simulation.faults import RESTARTS

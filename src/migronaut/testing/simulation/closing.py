@@ -7,7 +7,7 @@ from random import Random
 from attrs import asdict
 
 from migronaut.core.state import BackgroundState, Status
-from migronaut.engine import controls
+from migronaut.engine.operator import controls
 from migronaut.engine.states import Request
 from migronaut.errors import BackgroundConflictError
 from migronaut.testing.simulation.actor import Actor

@@ -125,26 +125,26 @@ def _no_heal(self: Producer) -> Healed:
     return Healed()
 
 
-_FILTER = "migronaut.engine.items.guard_filter"
+_FILTER = "migronaut.engine.lane.items.guard_filter"
 
 MUTATIONS: Mapping[str, Mutation] = {
     "lease-token": lambda: patch("migronaut.testing.store.held", _held),
     "byte-comparison": lambda: patch("migronaut.testing.documents._is_same", _is_there),
     "version-in-filter": lambda: patch(
-        "migronaut.engine.items.guard_filter", _without(lambda spec: spec.version_field)
+        "migronaut.engine.lane.items.guard_filter", _without(lambda spec: spec.version_field)
     ),
     "revision-in-filter": lambda: patch(
-        "migronaut.engine.items.guard_filter", _without(lambda spec: spec.revision_field)
+        "migronaut.engine.lane.items.guard_filter", _without(lambda spec: spec.revision_field)
     ),
     "ticket-run-and-sequence": lambda: patch.object(MemoryTickets, "claim", _claim_any),
     "ticket-holder": lambda: patch("migronaut.testing.tickets._worked_for", _anybody),
     "unique-slot": lambda: patch.object(MemoryStore, "claim", _claim_any_slot),
     "state-revision": lambda: patch.object(MemoryStore, "save", _save_blindly),
-    "rolled-generation": lambda: patch("migronaut.engine.closing.closed", _never_closed),
-    "final-count": lambda: patch("migronaut.engine.closing.verdict", _without_count),
+    "rolled-generation": lambda: patch("migronaut.engine.coordinator.closing.closed", _never_closed),
+    "final-count": lambda: patch("migronaut.engine.coordinator.closing.verdict", _without_count),
     "control": lambda: patch("migronaut.core.lane.control", _no_control),
     "match-of-a-pipeline": lambda: patch.object(MemoryDocuments, "rewrite", _rewrite_anything),
-    "file-checksum": lambda: patch("migronaut.engine.slice.find_source", _any_file),
+    "file-checksum": lambda: patch("migronaut.engine.lane.slice.find_source", _any_file),
     "heal": lambda: patch.object(Producer, "heal", _no_heal),
 }
 """By name: what the simulation must notice the absence of."""

@@ -14,7 +14,7 @@ from migronaut.core.ports import Documents, Owner
 from migronaut.core.state import TERMINAL, BackgroundState, Direction, Partitioning, Spec, Status
 from migronaut.core.tickets import Role
 from migronaut.engine import Engine, Ports, Source
-from migronaut.engine.registering import register
+from migronaut.engine.operator.registering import register
 from migronaut.engine.states import Request
 from migronaut.queueing import BackgroundProcessor, Producer, QueueSettings
 from migronaut.spec import Background

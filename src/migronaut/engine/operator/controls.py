@@ -11,9 +11,9 @@ from migronaut.core.coordinator import closed
 from migronaut.core.lifecycle import Action, transition
 from migronaut.core.ports import Stop
 from migronaut.core.state import MAX_HISTORY, BackgroundState, Counters, Direction, HistoryEntry, Phase, Spec, Status
+from migronaut.engine.coordinator.requirements import unmet
+from migronaut.engine.operator.registering import load_source, require_server
 from migronaut.engine.ports import Ports
-from migronaut.engine.registering import load_source, require_server
-from migronaut.engine.requirements import unmet
 from migronaut.engine.states import Request, acted, change, required
 from migronaut.engine.work import current_pass
 from migronaut.versioning import match_hash

@@ -30,11 +30,11 @@ from migronaut.core.coordinator import (
 from migronaut.core.lifecycle import Action
 from migronaut.core.ports import Owner, Stop
 from migronaut.core.state import OPEN_PARTITIONS, SCHEMA, TERMINAL, BackgroundState, PartitionStatus, Phase, Status
-from migronaut.engine.closing import finalize
+from migronaut.engine.coordinator.closing import finalize
+from migronaut.engine.coordinator.planning import plan_pass
+from migronaut.engine.coordinator.requirements import unmet
 from migronaut.engine.failing import failed
-from migronaut.engine.planning import plan_pass
 from migronaut.engine.ports import Ports
-from migronaut.engine.requirements import unmet
 from migronaut.engine.sources import find_source
 from migronaut.engine.states import acted, change
 from migronaut.engine.work import current_pass, match_of, resolve_guard

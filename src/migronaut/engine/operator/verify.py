@@ -8,9 +8,9 @@ from enum import StrEnum
 from attrs import frozen
 
 from migronaut.core.state import TERMINAL, BackgroundState, Direction, Status
+from migronaut.engine.coordinator.requirements import has_old_shape, reopen
 from migronaut.engine.indexes import create_index, wanted_index
 from migronaut.engine.ports import Ports
-from migronaut.engine.requirements import has_old_shape, reopen
 
 _logger = logging.getLogger("migronaut.background")
 

@@ -17,8 +17,8 @@ from attrs import evolve, frozen
 
 from migronaut.core.ports import Batch, Checkpoint, WriteRefusedError, WriteTooLargeError, WriteTooSlowError
 from migronaut.core.state import Counters, Cursor, Partition, Scope
-from migronaut.engine.batch import BatchResult, Lane
-from migronaut.engine.items import Bad, checkpoint_of, refusal_text
+from migronaut.engine.lane.batch import BatchResult, Lane
+from migronaut.engine.lane.items import Bad, checkpoint_of, refusal_text
 from migronaut.errors import lease_lost
 from migronaut.versioning import CODEC
 

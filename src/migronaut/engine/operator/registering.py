@@ -7,9 +7,9 @@ from attrs import evolve, frozen
 from migronaut.core.ports import Documents
 from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, Guard, HistoryEntry, Status
 from migronaut.core.wording import did_you_mean
+from migronaut.engine.coordinator.requirements import unmet
 from migronaut.engine.indexes import create_index, wanted_index
 from migronaut.engine.ports import Ports, Source
-from migronaut.engine.requirements import unmet
 from migronaut.engine.states import Request
 from migronaut.engine.work import resolve_guard, stages_of
 from migronaut.errors import BackgroundConflictError, InvalidMigrationError, MigrationNotFoundError

@@ -12,7 +12,7 @@ from migronaut.core.lifecycle import Action
 from migronaut.core.partitioning import Cut, cut, open_cuts, parts_for, sample_size, target_parts
 from migronaut.core.ports import Documents, Store, TookTooLongError
 from migronaut.core.state import BackgroundState, Partition, Phase, Plan, Status
-from migronaut.engine.closing import rolled
+from migronaut.engine.coordinator.closing import rolled
 from migronaut.engine.ports import Ports
 from migronaut.engine.states import acted
 from migronaut.engine.work import current_pass, match_of

@@ -11,7 +11,7 @@ from migronaut.core.coordinator import FileFact, file_notice
 from migronaut.core.ports import LiveLease
 from migronaut.core.progress import Progress, progress_of
 from migronaut.core.state import BackgroundState, Counters, DocumentError, HistoryEntry, Partition, PartitionStatus
-from migronaut.engine.closing import rolled
+from migronaut.engine.coordinator.closing import rolled
 from migronaut.engine.ports import Ports
 from migronaut.engine.sources import find_source
 from migronaut.engine.states import required

@@ -28,9 +28,9 @@ from migronaut.core.ports import (
     WriteTooSlowError,
 )
 from migronaut.core.state import Counters, Cursor, Partition
-from migronaut.engine.ahead import Ahead
-from migronaut.engine.guards import Fates, GuardStrategy, strategy_of
-from migronaut.engine.items import Bad, Conflicted, Item, checkpoint_of, prepare, refusal_text, writes_of
+from migronaut.engine.lane.ahead import Ahead
+from migronaut.engine.lane.guards import Fates, GuardStrategy, strategy_of
+from migronaut.engine.lane.items import Bad, Conflicted, Item, checkpoint_of, prepare, refusal_text, writes_of
 from migronaut.engine.work import Work
 from migronaut.spec import Context
 

@@ -12,11 +12,11 @@ from migronaut.core.coordinator import file_notice
 from migronaut.core.lane import LaneFacts, Outcome, SliceResult, before_batch, control
 from migronaut.core.ports import Busy, Claim, Documents, Exhausted, Owner, Stop
 from migronaut.core.state import Counters, Cursor, Partition
-from migronaut.engine.ahead import Ahead
-from migronaut.engine.batch import BatchResult, Lane
 from migronaut.engine.failing import check_budget
+from migronaut.engine.lane.ahead import Ahead
+from migronaut.engine.lane.batch import BatchResult, Lane
+from migronaut.engine.lane.pipeline import rewrite_batch
 from migronaut.engine.patience import patiently
-from migronaut.engine.pipeline import rewrite_batch
 from migronaut.engine.ports import Ports
 from migronaut.engine.sources import find_source
 from migronaut.engine.stopping import AnyStop
