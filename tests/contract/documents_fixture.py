@@ -14,9 +14,9 @@ from pymongo.database import Database
 
 from migronaut.core.ports import Checkpoint, Documents, Owner, Pass, Store, Write
 from migronaut.core.state import Counters, Cursor, Partition, Scope, Spec
+from migronaut.memory import MemoryCollection, MemoryDocuments, MemoryServer, MemoryStore
 from migronaut.mongo.documents import MongoDocuments
 from migronaut.mongo.store import MongoStore
-from migronaut.testing import MemoryCollection, MemoryDocuments, MemoryServer, MemoryStore
 from migronaut.versioning import CODEC
 
 COLLECTION = "orders"

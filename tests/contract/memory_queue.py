@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from contract.queue_harness import Recorder
+from migronaut.memory import FakeClock
 from migronaut.queueing.memory import MemoryQueue, MemoryStop
-from migronaut.testing import FakeClock
 
 
 class MemoryHarness:

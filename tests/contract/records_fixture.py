@@ -12,10 +12,10 @@ from pymongo.database import Database
 
 from migronaut.core.ports import Locks, Owner, Pass, Store, Tickets
 from migronaut.core.state import BackgroundState, Partition, Scope, Spec, Status
+from migronaut.memory import MemoryLocks, MemoryServer, MemoryStore, MemoryTickets
 from migronaut.mongo.locks import MongoLocks
 from migronaut.mongo.store import MongoStore
 from migronaut.mongo.tickets import MongoTickets
-from migronaut.testing import MemoryLocks, MemoryServer, MemoryStore, MemoryTickets
 
 NAME = "0001_orders.py"
 WORK = Pass(background=NAME, generation=1, plan="plan")

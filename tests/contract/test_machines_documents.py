@@ -25,10 +25,10 @@ from contract.documents_fixture import COLLECTION, WORK, InMemory, OnMongo, Worl
 from contract.machine_kit import IDS, budget, outcome, plain
 from migronaut.core.ports import Checkpoint, Documents, Write, WriteRefusedError
 from migronaut.core.state import Counters, Cursor, Direction, Guard, Partition, Scope, Spec
+from migronaut.memory.server.order import Key, as_stored, bracket_of, sort_key
 from migronaut.mongo.documents import MongoDocuments
 from migronaut.mongo.raw import replies, split
 from migronaut.mongo.store import MongoStore
-from migronaut.testing.order import Key, as_stored, bracket_of, sort_key
 from migronaut.versioning import DocumentInvalidError, UpdateBuilder, encode_statement, guard_filter
 
 COMPARED = "documents.write_same.compared"

@@ -25,8 +25,8 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from migronaut.core.ports import WriteRefusedError
-from migronaut.testing import QueryUnsupportedError
-from migronaut.testing.pipeline import compile_pipeline
+from migronaut.memory import QueryUnsupportedError
+from migronaut.memory.server.pipeline import compile_pipeline
 from migronaut.versioning import CODEC
 
 Document = Mapping[str, Any]

@@ -24,7 +24,7 @@ from pymongo.database import Database
 from pymongo.errors import WriteError
 
 from migronaut.core.ports import WriteRefusedError
-from migronaut.testing import MemoryServer
+from migronaut.memory import MemoryServer
 from migronaut.versioning import CODEC
 
 Real = Collection[dict[str, Any]]

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from migronaut.testing.simulate import main
-from migronaut.testing.simulation import Result, simulate
-from migronaut.testing.simulation.mutations import MUTATIONS, mutation
-from migronaut.testing.simulation.shrink import shortened
+from migronaut.simulation import Result, simulate
+from migronaut.simulation.__main__ import main
+from migronaut.simulation.mutations import MUTATIONS, mutation
+from migronaut.simulation.shrink import shortened
 
 WITHIN = 400
 """Seeds within which the loss of a guard must show."""
@@ -60,7 +60,7 @@ def test_the_command_line_shows_a_short_schedule_that_replays(capsys: pytest.Cap
     said = capsys.readouterr().out
     assert re.match(r"seed \d+: (application writes|once): ", said)
     replay = shlex.split(said.splitlines()[-1])
-    assert replay[:3] == ["python", "-m", "migronaut.testing.simulate"]
+    assert replay[:3] == ["python", "-m", "migronaut.simulation"]
     assert replay[-1].count(":") <= 40
     assert main(replay[3:]) == 1
     without = [word for word in replay[3:] if word not in {"--mutate", "byte-comparison"}]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from migronaut.testing.simulation import simulate
+from migronaut.simulation import simulate
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "simulation.md"
 

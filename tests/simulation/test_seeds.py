@@ -11,10 +11,10 @@ import pytest
 from migronaut.core.ports import Owner, Store
 from migronaut.core.state import BackgroundState, Status
 from migronaut.engine.states import Change
-from migronaut.testing import MemoryLocks
-from migronaut.testing.simulate import main
-from migronaut.testing.simulation import simulate
-from migronaut.testing.simulation.decisions import to_text
+from migronaut.memory import MemoryLocks
+from migronaut.simulation import simulate
+from migronaut.simulation.__main__ import main
+from migronaut.simulation.decisions import to_text
 
 SEEDS = int(os.environ.get("MIGRONAUT_TEST_SEEDS", "2000"))
 """How many; a nightly run takes more."""
@@ -93,7 +93,7 @@ def test_a_seed_does_the_same_twice(seed: int) -> None:
 def test_another_process_does_the_same() -> None:
     """Nothing depends on the order of sets, on the time, or on where objects lie."""
     code = (
-        "from migronaut.testing.simulation import simulate\n"
+        "from migronaut.simulation import simulate\n"
         "for seed in range(8): print(repr(simulate(seed, keep_trace=True).trace))"
     )
     told = [

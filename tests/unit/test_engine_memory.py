@@ -18,7 +18,8 @@ from migronaut.engine.operator.status import BackgroundStatus
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent
 from migronaut.engine.work import current_pass
-from migronaut.testing import FakeClock, MemoryCollection, MemoryEngine, MemoryServer
+from migronaut.memory import FakeClock, MemoryCollection, MemoryServer
+from migronaut.testing import MemoryEngine
 
 NAME = "a.py"
 VICTIM = 2

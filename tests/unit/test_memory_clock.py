@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from attrs import frozen
 
-from migronaut.testing import FakeClock
+from migronaut.memory import FakeClock
 
 
 @frozen

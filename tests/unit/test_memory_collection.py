@@ -6,7 +6,7 @@ import bson
 import pytest
 
 from migronaut.core.ports import WriteConflictError, WriteRefusedError
-from migronaut.testing import MemoryCollection, MemoryServer, QueryUnsupportedError
+from migronaut.memory import MemoryCollection, MemoryServer, QueryUnsupportedError
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
 from migronaut.core.ports import WriteRefusedError
-from migronaut.testing import QueryUnsupportedError
-from migronaut.testing.elements import document, elements
-from migronaut.testing.pipeline import compile_pipeline
+from migronaut.memory import QueryUnsupportedError
+from migronaut.memory.server.elements import document, elements
+from migronaut.memory.server.pipeline import compile_pipeline
 
 DOCUMENT = {"_id": 1, "name": "Ada Lovelace", "n": Int64(1), "tags": [{"t": 1}, {"t": 2}, 3], "address": {"city": "X"}}
 

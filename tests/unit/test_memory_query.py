@@ -8,7 +8,7 @@ import pytest
 from bson.min_key import MinKey
 from bson.regex import Regex
 
-from migronaut.testing import MemoryServer, QueryUnsupportedError
+from migronaut.memory import MemoryServer, QueryUnsupportedError
 
 
 @pytest.mark.parametrize(

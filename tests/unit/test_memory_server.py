@@ -13,7 +13,7 @@ from migronaut.core.ports import Busy, Checkpoint, Exhausted, Owner, Pass, Write
 from migronaut.core.state import BackgroundState, Cursor, Partition, PartitionStatus, Scope, Spec, Status
 from migronaut.core.tickets import Role, Ticket, TicketStatus
 from migronaut.errors import LeaseLostError, TransactionsUnsupportedError
-from migronaut.testing import MemoryDocuments, MemoryLocks, MemoryServer, MemoryStore, MemoryTickets
+from migronaut.memory import MemoryDocuments, MemoryLocks, MemoryServer, MemoryStore, MemoryTickets
 
 WORK = Pass(background="m.py", generation=1, plan="p")
 OWNER = Owner(name="lane", host="here", pid=1)

@@ -25,6 +25,8 @@ from migronaut.errors import (
     NotRegisteredError,
     QueueJobInvalidError,
 )
+from migronaut.memory import FakeClock, MemoryDocuments, MemoryLocks, MemoryServer, MemoryStore, MemoryTickets
+from migronaut.memory.running import LateWriteBehind
 from migronaut.queueing import (
     BackgroundProcessor,
     Faults,
@@ -39,8 +41,6 @@ from migronaut.queueing import (
     heal,
 )
 from migronaut.queueing.memory import JobStatus
-from migronaut.testing import FakeClock, MemoryDocuments, MemoryLocks, MemoryServer, MemoryStore, MemoryTickets
-from migronaut.testing.harness import LateWriteBehind
 
 NAME = "20261004_orders.py"
 OWNER = Owner(name="w1", host="h", pid=1)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from attrs import field, frozen
 
-from migronaut.core.ports import Begin, Owner, Stop
+from migronaut.core.ports import Owner
 from migronaut.core.state import Direction
 from migronaut.engine import Engine, Ports, Source
 from migronaut.engine.drive import drive
@@ -16,39 +15,16 @@ from migronaut.engine.operator.registering import register
 from migronaut.engine.operator.status import BackgroundStatus, status_of
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent
+from migronaut.memory.clock import FakeClock
+from migronaut.memory.database import MemoryServer
+from migronaut.memory.documents import MemoryDocuments
+from migronaut.memory.locks import MemoryLocks
+from migronaut.memory.running import LateWriteBehind, StillHeartbeat
+from migronaut.memory.store import MemoryStore
+from migronaut.memory.tickets import MemoryTickets
 from migronaut.spec import Background
-from migronaut.testing.clock import FakeClock
-from migronaut.testing.documents import MemoryDocuments
-from migronaut.testing.locks import MemoryLocks
-from migronaut.testing.server import MemoryServer
-from migronaut.testing.store import MemoryStore
-from migronaut.testing.tickets import MemoryTickets
-
-T = TypeVar("T")
 
 TESTER = Owner(name="test", host="memory", pid=0)
-
-
-class StillHeartbeat:
-    """Never beats: a fake clock only moves when the test says so, and no lease runs out by itself."""
-
-    @contextmanager
-    def beating(self, renew: Callable[[], bool], *, ttl: float) -> Iterator[Stop]:
-        """Give a stop that is never set."""
-        yield StopEvent()
-
-
-class LateWriteBehind:
-    """Writes only when the result is asked for, so that what is read ahead is as stale as it can get."""
-
-    @contextmanager
-    def open(self) -> Iterator[Begin]:
-        """Do what is begun as late as possible, in the same thread."""
-        yield _later
-
-
-def _later(work: Callable[[], T]) -> Callable[[], T]:
-    return work
 
 
 class MemoryCatalog:
