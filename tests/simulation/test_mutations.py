@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from migronaut.simulation import Result, simulate
-from migronaut.simulation.__main__ import main
+from migronaut.simulation.command import main
 from migronaut.simulation.mutations import MUTATIONS, mutation
 from migronaut.simulation.shrink import shortened
 

@@ -13,7 +13,7 @@ from migronaut.core.state import BackgroundState, Status
 from migronaut.engine.states import Change
 from migronaut.memory import MemoryLocks
 from migronaut.simulation import simulate
-from migronaut.simulation.__main__ import main
+from migronaut.simulation.command import main
 from migronaut.simulation.decisions import to_text
 
 SEEDS = int(os.environ.get("MIGRONAUT_TEST_SEEDS", "2000"))

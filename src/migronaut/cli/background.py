@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from migronaut.background import BackgroundMigrations
-from migronaut.cli import display, words
 from migronaut.cli.controls import CONTROLS, HEALING
 from migronaut.cli.grouping import Chapters, examples, require_command
 from migronaut.cli.hints import enqueue, heal
@@ -18,6 +17,8 @@ from migronaut.cli.session import Session, pass_session
 from migronaut.cli.signals import stopping
 from migronaut.core.coordinator import failure_text, mending
 from migronaut.core.state import TERMINAL, Status
+from migronaut.display import panels, words
+from migronaut.display.live import LiveProgress
 from migronaut.engine.operator.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import BackgroundFailedError, ChecksumMismatchError, DriftFoundError, RunAbortedError
@@ -48,14 +49,14 @@ def status(session: Session, name: str | None, *, watch: bool) -> None:
     if not found:
         session.say("No background migration is registered; `migronaut up` registers pending ones.")
     elif name:
-        session.show(display.details(found[0]))
+        session.show(panels.details(found[0]))
     else:
-        session.show(display.table(found))
+        session.show(panels.table(found))
     session.answer({"background": found})
 
 
 def _watch(session: Session, looker: Looker) -> None:
-    with stopping(session.say) as stop, display.LiveProgress(session.console) as live:
+    with stopping(session.say) as stop, LiveProgress(session.console) as live:
         found = looker.look()
         while not stop.is_set() and any(each.status not in TERMINAL for each in found):
             live.update(*found)
@@ -123,7 +124,7 @@ def _nothing_active(session: Session, migrations: BackgroundMigrations) -> None:
 
 def _ended(session: Session, status: BackgroundStatus, before: BackgroundStatus, seconds: float) -> None:
     if before.status not in _AT_WORK and status.status == before.status:
-        session.say(f"{status.name}: {status.status} already; possible now: {display.buttons(status)}")
+        session.say(f"{status.name}: {status.status} already; possible now: {panels.buttons(status)}")
         return
     if status.status == Status.FAILED:
         return  # the error of this call tells it, once
@@ -159,7 +160,7 @@ def _judge(
     if halted:
         raise RunAbortedError(
             f"{halted[0].name} is not completed: somebody stepped in, it is {halted[0].status} now. Nothing is lost; "
-            f"possible now: {display.buttons(halted[0])}.",
+            f"possible now: {panels.buttons(halted[0])}.",
             results=results,
         )
 

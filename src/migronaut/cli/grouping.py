@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from migronaut.cli.writing import writing
+from migronaut.display.writing import writing
 from migronaut.errors import UsageError
 
 

@@ -12,8 +12,8 @@ import click
 from migronaut.cli.grouping import examples
 from migronaut.cli.session import Session, pass_session, whoami
 from migronaut.cli.signals import stopping
-from migronaut.cli.words import duration
 from migronaut.cli.worker import installed
+from migronaut.display.words import duration
 from migronaut.errors import MigrationExistsError, UsageError
 from migronaut.files import create as create_file
 

@@ -17,10 +17,10 @@ from migronaut.cli.demo import demo
 from migronaut.cli.grouping import Chapters, require_command
 from migronaut.cli.line import create, init, up
 from migronaut.cli.session import GlobalOptions, Session
-from migronaut.cli.words import plain
 from migronaut.cli.worker import worker
-from migronaut.cli.writing import OutputError, writing
 from migronaut.core.ports import PortError
+from migronaut.display.words import plain
+from migronaut.display.writing import OutputError, writing
 from migronaut.errors import (
     ConnectionFailedError,
     MigronautError,

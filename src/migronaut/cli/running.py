@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from migronaut.background import BackgroundMigrations
-from migronaut.cli import display
 from migronaut.cli.session import Session
 from migronaut.core.progress import Rate
+from migronaut.display.live import LiveProgress
 from migronaut.engine.engine import WAITING_LOG
 from migronaut.engine.operator.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
@@ -55,7 +55,7 @@ def work_and_show(
             raised.append(error)
 
     thread = threading.Thread(target=work, name="migronaut-run")
-    with _warnings(session), display.LiveProgress(session.console) as live:
+    with _warnings(session), LiveProgress(session.console) as live:
         thread.start()
         try:
             while thread.is_alive():

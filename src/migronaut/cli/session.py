@@ -15,10 +15,10 @@ import click
 from attrs import evolve, frozen
 from rich.console import RenderableType
 
-from migronaut.cli.words import plain
-from migronaut.cli.writing import Lines
 from migronaut.config import Config, read_environment, resolve
 from migronaut.core.wording import did_you_mean
+from migronaut.display.words import plain
+from migronaut.display.writing import Lines
 from migronaut.errors import MigrationNotFoundError, NotRegisteredError, UsageError
 from migronaut.migrator import Migrator
 

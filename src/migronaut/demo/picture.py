@@ -11,9 +11,9 @@ from typing import Self
 
 from rich.console import Console
 
-from migronaut.cli.display import panel
 from migronaut.demo.options import DemoOptions
 from migronaut.demo.run import run
+from migronaut.display.panels import panel
 from migronaut.engine.operator.status import BackgroundStatus
 
 _DEFAULT = Path("docs/live.svg")

@@ -16,7 +16,6 @@ from typing import Any
 from attrs import frozen
 from rich.console import Console
 
-from migronaut.cli.display import LiveProgress
 from migronaut.config import resolve
 from migronaut.demo import queues
 from migronaut.demo.options import IMPATIENT, DemoOptions, QueueKind
@@ -28,6 +27,7 @@ from migronaut.demo.servers import Place, open_place
 from migronaut.demo.story import Story
 from migronaut.demo.traffic import Application
 from migronaut.demo.watching import LiveDisplay, Watch, Watched
+from migronaut.display.live import LiveProgress
 from migronaut.migrator import Migrator
 from migronaut.queueing import enqueue_background
 

@@ -11,7 +11,6 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
 
-from migronaut.cli.words import number
 from migronaut.core.wording import times
 from migronaut.demo.options import IMPATIENT, QueueKind
 from migronaut.demo.processes import WorkerCommand
@@ -19,6 +18,7 @@ from migronaut.demo.project import NAME, Pace
 from migronaut.demo.proof import Proof
 from migronaut.demo.servers import Place
 from migronaut.demo.watching import Kill, Watched
+from migronaut.display.words import number
 from migronaut.engine.operator.status import BackgroundStatus
 
 _THEME = "ansi_dark"

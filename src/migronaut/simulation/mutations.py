@@ -128,7 +128,7 @@ def _no_heal(self: Producer) -> Healed:
 _FILTER = "migronaut.engine.lane.items.guard_filter"
 
 MUTATIONS: Mapping[str, Mutation] = {
-    "lease-token": lambda: patch("migronaut.memory.store.held", _held),
+    "lease-token": lambda: patch("migronaut.memory.leases.held", _held),
     "byte-comparison": lambda: patch("migronaut.memory.documents._is_same", _is_there),
     "version-in-filter": lambda: patch(
         "migronaut.engine.lane.items.guard_filter", _without(lambda spec: spec.version_field)

@@ -1,24 +1,20 @@
-"""What an operator sees of background migrations: panels, tables, and the live view."""
+"""What an operator sees of background migrations: panels, tables, lines."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from migronaut.cli import words
 from migronaut.core.coordinator import FileFact, mending
 from migronaut.core.progress import UNATTENDED
 from migronaut.core.state import TERMINAL, Status
+from migronaut.display import words
 from migronaut.engine.operator.status import BackgroundStatus
 
 _COLOURS = {
@@ -40,7 +36,6 @@ _BUTTONS = {
     "cancelled": ("retry",),
 }
 _LAST_ACTIONS = 5
-_LINE_EVERY = 10.0
 
 
 def panel(status: BackgroundStatus) -> RenderableType:
@@ -192,53 +187,3 @@ def line(status: BackgroundStatus) -> str:
     known = [f"{progress.percent:.1f} %", words.amount(progress), words.pace(progress), left]
     lanes = words.plural(len(status.leases), "lane") if status.leases else ""
     return f"{status.name}: {status.status}, " + ", ".join(each for each in [*known, lanes] if each)
-
-
-class LiveProgress:
-    """Shows work as it goes on: redrawn on a terminal, a line every ten seconds elsewhere.
-
-    Args:
-        console: Where to.
-        every: Seconds between two lines where there is no terminal.
-    """
-
-    def __init__(self, console: Console, *, every: float = _LINE_EVERY) -> None:
-        self._console = console
-        self._every = every
-        self._live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal else None
-        self._next_line = time.monotonic() + every
-        self._told: dict[str, list[str]] = {}
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def update(self, *statuses: BackgroundStatus) -> None:
-        """Show these migrations as they are now."""
-        if self._live is not None:
-            self._live.update(Group(*(panel(status) for status in statuses)), refresh=True)
-            return
-        for status in statuses:
-            self._warn(status)
-        if time.monotonic() >= self._next_line:
-            self._next_line = time.monotonic() + self._every
-            for status in statuses:
-                self._say(line(status))
-
-    def _warn(self, status: BackgroundStatus) -> None:
-        """What holds a migration up is told at once, and once."""
-        told, now = self._told.get(status.name, []), warnings(status)
-        self._told[status.name] = now
-        for warning in now:
-            if warning not in told:
-                self._say(f"{status.name}: {warning}")
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -11,11 +11,12 @@ import pytest
 from attrs import evolve
 from rich.console import Console
 
-from migronaut.cli import display, words
 from migronaut.core.coordinator import FileFact, file_notice
 from migronaut.core.ports import LiveLease
 from migronaut.core.progress import UNATTENDED, Progress, progress_of
 from migronaut.core.state import Counters, DocumentError, Status
+from migronaut.display import panels, words
+from migronaut.display.live import LiveProgress
 from migronaut.engine.operator.status import BackgroundStatus, PartitionError
 
 AT = datetime(2026, 10, 4, 12, 0, 0, 123456, tzinfo=UTC)
@@ -100,7 +101,7 @@ def test_a_status_is_plain_json() -> None:
 
 
 def test_the_panel_says_how_far_how_fast_and_who_works() -> None:
-    text = shown(display.panel(RUNNING))
+    text = shown(panels.panel(RUNNING))
     for fact in (NAME, "running", "pass 2", "34.2 %", "41 000 of 120 000", "6 571 docs/s", "1 min 30 s to 1 min 50 s"):
         assert fact in text
     assert text.index("#0 pid 4712") < text.index("#1 pid 4711")
@@ -110,7 +111,7 @@ def test_the_panel_says_how_far_how_fast_and_who_works() -> None:
 
 
 def test_the_whole_view_shows_what_failed_and_what_can_be_done() -> None:
-    text = shown(display.details(evolve(RUNNING, status=Status.FAILED, last_error="too many [bad] documents")))
+    text = shown(panels.details(evolve(RUNNING, status=Status.FAILED, last_error="too many [bad] documents")))
     for fact in ("KeyError in migrate, line 5", "too many [bad] documents", "Orders get [shipping].", "web-1"):
         assert fact in text
     assert "8 completed" in text
@@ -124,32 +125,32 @@ def test_documents_that_failed_alike_are_one_row() -> None:
         DocumentError(at=AT + timedelta(seconds=second), kind="transform-raised", message=message)
         for second, message in enumerate([value, key, key, key, value])
     ]
-    text = shown(display.details(evolve(RUNNING, errors=errors)))
+    text = shown(panels.details(evolve(RUNNING, errors=errors)))
     rows = [line.split() for line in text.splitlines() if "transform-raised" in line]
     assert [row[:3] for row in rows] == [["3", "2026-10-04", "12:00:03"], ["2", "2026-10-04", "12:00:04"]]
     assert "documents that failed (latest 5)" in text
 
 
 def test_what_is_left_out_is_told_without_what_failed_before_a_retry() -> None:
-    text = " ".join(shown(display.details(evolve(RUNNING, totals=Counters(failed=2), left_out=1)), width=200).split())
+    text = " ".join(shown(panels.details(evolve(RUNNING, totals=Counters(failed=2), left_out=1)), width=200).split())
     assert "0 in conflict, 1 left out" in text
     assert "failed (plan" not in text
     assert "2 failed" not in text
 
 
 def test_before_the_first_pass_no_pass_is_shown() -> None:
-    assert "pass" not in shown(display.panel(evolve(RUNNING, pass_number=0)))
+    assert "pass" not in shown(panels.panel(evolve(RUNNING, pass_number=0)))
 
 
 def test_a_failure_shows_the_way_on_and_what_a_partition_raised() -> None:
     raised = PartitionError(partition=7, failures=3, failed=True, message="KeyError at line [5] of migrate()")
-    text = shown(display.details(evolve(RUNNING, status=Status.FAILED, partition_errors=(raised,))), width=200)
+    text = shown(panels.details(evolve(RUNNING, status=Status.FAILED, partition_errors=(raised,))), width=200)
     assert "KeyError at line [5] of migrate()" in text
     assert "3 in a row, given up" in text
     assert f"background retry {NAME} --repin" in text
 
 
-@pytest.mark.parametrize("view", [display.panel, lambda each: display.table([each]), display.details])
+@pytest.mark.parametrize("view", [panels.panel, lambda each: panels.table([each]), panels.details])
 def test_every_view_says_that_nobody_works_instead_of_a_pace(view: Callable[[BackgroundStatus], object]) -> None:
     idle = evolve(RUNNING, leases=(), progress=evolve(RUNNING.progress, rate=None, eta_low=None, note=UNATTENDED))
     text = " ".join(shown(view(idle), width=200).split())
@@ -158,7 +159,7 @@ def test_every_view_says_that_nobody_works_instead_of_a_pace(view: Callable[[Bac
     assert "docs/s" not in text
 
 
-@pytest.mark.parametrize("view", [display.panel, lambda each: display.table([each]), display.details])
+@pytest.mark.parametrize("view", [panels.panel, lambda each: panels.table([each]), panels.details])
 def test_every_view_says_that_the_file_is_another_one(view: Callable[[BackgroundStatus], object]) -> None:
     notice = file_notice(FileFact.CHANGED, NAME)
     assert notice
@@ -168,26 +169,26 @@ def test_every_view_says_that_the_file_is_another_one(view: Callable[[Background
 @pytest.mark.parametrize("status", [Status.PENDING, Status.PAUSED, Status.FAILED, Status.CANCELLED])
 def test_a_status_is_told_once_in_a_line(status: Status) -> None:
     each = evolve(RUNNING, status=status, leases=(), progress=progress_of(status=status, done=1, estimate=9))
-    assert display.line(each).count(status) == 1
-    assert shown(display.panel(each)).count(status) == 1
+    assert panels.line(each).count(status) == 1
+    assert shown(panels.panel(each)).count(status) == 1
 
 
 def test_a_changed_file_of_work_that_has_not_ended_can_be_pinned() -> None:
     changed = evolve(RUNNING, file="changed")
-    assert display.buttons(changed).startswith("background repin, ")
-    assert "background repin" not in display.buttons(evolve(changed, status=Status.COMPLETED))
+    assert panels.buttons(changed).startswith("background repin, ")
+    assert "background repin" not in panels.buttons(evolve(changed, status=Status.COMPLETED))
 
 
 @pytest.mark.parametrize("status", list(Status))
 def test_every_status_has_a_colour_and_something_to_do(status: Status) -> None:
     each = evolve(RUNNING, status=status)
-    assert shown(display.table([each]))
-    assert shown(display.panel(each))
-    assert display.buttons(each).startswith("background ")
+    assert shown(panels.table([each]))
+    assert shown(panels.panel(each))
+    assert panels.buttons(each).startswith("background ")
 
 
 def test_the_list_fits_eighty_columns_and_keeps_whole_names() -> None:
-    text = shown(display.table([RUNNING, evolve(RUNNING, name="0001_short.py", left_out=0)]))
+    text = shown(panels.table([RUNNING, evolve(RUNNING, name="0001_short.py", left_out=0)]))
     assert max(map(len, text.splitlines())) <= 80
     first, facts, second, _ = text.splitlines()
     assert first.split("  ")[:3] == [NAME, "running", "2 left out"]
@@ -198,20 +199,20 @@ def test_the_list_fits_eighty_columns_and_keeps_whole_names() -> None:
 def test_without_a_terminal_a_line_comes_from_time_to_time() -> None:
     out = io.StringIO()
     console = Console(file=out, width=80)
-    with display.LiveProgress(console, every=0) as live:
+    with LiveProgress(console, every=0) as live:
         live.update(RUNNING)
     (said,) = out.getvalue().splitlines()
     assert said.startswith(f"{NAME}: running, 34.2 %, 41 000 of 120 000, 6 571 docs/s, ")
     assert said.endswith("2 lanes")
-    assert display.line(evolve(RUNNING, leases=RUNNING.leases[:1])).endswith(", 1 lane")
-    with display.LiveProgress(console, every=3600) as patient:
+    assert panels.line(evolve(RUNNING, leases=RUNNING.leases[:1])).endswith(", 1 lane")
+    with LiveProgress(console, every=3600) as patient:
         patient.update(RUNNING)
     assert len(out.getvalue().splitlines()) == 1
 
 
 def test_without_a_terminal_what_holds_it_up_is_told_at_once_and_once() -> None:
     out = io.StringIO()
-    with display.LiveProgress(Console(file=out, width=80), every=3600) as live:
+    with LiveProgress(Console(file=out, width=80), every=3600) as live:
         live.update(RUNNING)
         for notice in ("mend me", "mend me", None, "mend me"):
             live.update(evolve(RUNNING, notice=notice))
@@ -221,7 +222,7 @@ def test_without_a_terminal_what_holds_it_up_is_told_at_once_and_once() -> None:
 def test_on_a_terminal_the_last_view_stays() -> None:
     out = io.StringIO()
     console = Console(file=out, width=80, height=24, force_terminal=True, color_system=None)
-    with display.LiveProgress(console) as live:
+    with LiveProgress(console) as live:
         live.update(RUNNING)
         live.update(evolve(RUNNING, status=Status.COMPLETED))
     assert "completed" in out.getvalue()
