@@ -10,8 +10,9 @@ import bson
 import pytest
 
 from contract.documents_fixture import ANYTHING, World
-from migronaut.core.ports import WriteRefusedError
-from migronaut.core.state import Cursor, Scope
+from migronaut.core.ports import Checkpoint, WriteConflictError, WriteRefusedError
+from migronaut.core.state import Counters, Cursor, Scope
+from migronaut.errors import LeaseLostError
 
 NUMBERS = Scope(bracket="number")
 OLD = {"v": 1}
@@ -151,3 +152,51 @@ def test_nan_is_below_every_bound(world: World) -> None:
     assert len(read.documents) == 2
     assert world.documents.rewrite(OLD, STAGES, scope) == 2
     assert without_id(world, 5) == {"v": 1, "n": 1}
+
+
+def counted(changed: int) -> Checkpoint:
+    return Checkpoint(cursor=Cursor(last_id=6), counters=Counters(migrated=changed))
+
+
+def test_a_range_and_its_checkpoint_are_one(ten: World) -> None:
+    partition = ten.claim()
+    scope = Scope(bracket="number", lower=2, bounded_below=True, upper=6, bounded_above=True)
+    assert ten.documents.rewrite_fenced(partition, OLD, STAGES, scope, checkpoint=counted, without=[5]) == 3
+    assert [without_id(ten, number)["v"] for number in range(2, 8)] == [1, 2, 2, 1, 2, 1]
+    stored = ten.stored_partition()
+    assert (stored.cursor, stored.counters.migrated) == (Cursor(last_id=6), 3)
+    assert ten.documents.rewrite_fenced(partition, OLD, STAGES, NUMBERS, checkpoint=counted, only=[0, 2, 5]) == 3
+    assert ten.stored_partition().counters.migrated == 6
+
+
+def test_without_the_lease_nothing_of_a_range_is_written(ten: World) -> None:
+    partition = ten.claim()
+    ten.store.drop_leases(partition.background)
+    with pytest.raises(LeaseLostError):
+        ten.documents.rewrite_fenced(partition, OLD, STAGES, NUMBERS, checkpoint=counted)
+    assert ten.documents.count(OLD, limit=100) == 12
+    assert ten.stored_partition().counters.migrated == 0
+
+
+def test_a_lease_that_is_lost_while_a_range_is_open_undoes_it(ten: World) -> None:
+    partition = ten.claim()
+    ten.at("documents.rewrite_fenced.rewritten", lambda: ten.store.drop_leases(partition.background))
+    with pytest.raises((LeaseLostError, WriteConflictError)):
+        ten.documents.rewrite_fenced(partition, OLD, STAGES, NUMBERS, checkpoint=counted)
+    assert ten.documents.count(OLD, limit=100) == 12
+
+
+def test_a_refused_document_undoes_its_whole_range(ten: World) -> None:
+    ten.application.update(4, {"$set": {"n": "text"}})
+    partition = ten.claim()
+    with pytest.raises(WriteRefusedError) as refused:
+        ten.documents.rewrite_fenced(partition, OLD, STAGES, NUMBERS, checkpoint=counted)
+    assert (refused.value.code, refused.value.index) == (16554, None)
+    assert ten.documents.count(OLD, limit=100) == 12
+    assert ten.stored_partition().counters.migrated == 0
+
+
+def test_the_average_size_is_told_and_is_0_where_there_is_nothing(world: World) -> None:
+    assert world.documents.average_size() == 0
+    world.application.insert(*({"_id": number, "body": "x" * 1000} for number in range(10)))
+    assert 1000 < world.documents.average_size() < 1100

@@ -24,7 +24,7 @@ class Work:
         match: Query for the documents still to do.
         must_leave: Query that no rewritten document may match; None when versions decide.
         without: Ids of documents left out of this pass.
-        guard: Resolved; ``auto`` where the server rewrites the documents itself, which needs none.
+        guard: Resolved; for a pipeline ``snapshot`` (in transactions) or ``version`` (by its own filter).
         transform: The user's function; None where a pipeline does it.
         stages: The whole pipeline, the user's stages and ours; empty where a function does it.
     """
@@ -80,17 +80,20 @@ def match_of(state: BackgroundState) -> str:
 
 
 def resolve_guard(spec: Spec, direction: Direction, *, transactions: bool) -> Guard:
-    """Choose the guard that this server can give; a pipeline needs none, as the server changes a document in one step.
+    """Choose the guard that this server can give.
+
+    The server changes each document of a pipeline in one step, so that without transactions its own filter is guard
+    enough.
 
     Raises:
         TransactionsUnsupportedError: ``snapshot`` on a standalone server, or ``auto`` there without a
             revision field to fall back on.
     """
-    if spec.by_pipeline(direction):
-        return Guard.AUTO
     if spec.guard is Guard.AUTO:
         if transactions:
             return Guard.SNAPSHOT
+        if spec.by_pipeline(direction):
+            return Guard.VERSION
         if spec.revision_field is not None:
             return Guard.REVISION
         raise TransactionsUnsupportedError(

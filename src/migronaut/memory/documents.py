@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import bson
@@ -10,7 +11,9 @@ import bson
 from migronaut.core.partitioning import BRACKETS
 from migronaut.core.ports import (
     Batch,
+    Checkpoint,
     CheckpointFor,
+    CheckpointForCount,
     GuardedResult,
     PortError,
     Stages,
@@ -31,6 +34,8 @@ from migronaut.versioning import CODEC
 
 _STATEMENT_TOO_LARGE = 10334
 _BAD_VALUE, _TYPE_MISMATCH = 2, 14
+
+_Commit = Callable[[Checkpoint, str], None]
 
 
 class MemoryDocuments:
@@ -74,6 +79,12 @@ class MemoryDocuments:
         self._server.reach("documents.total")
         with self._server.lock:
             return sum(1 for _ in self._collection.scan())
+
+    def average_size(self) -> int:
+        """Bytes of a document on average."""
+        with self._server.lock:
+            sizes = [len(stored.raw) for _, stored in self._collection.scan()]
+        return sum(sizes) // len(sizes) if sizes else 0
 
     def brackets(self) -> tuple[str, ...]:
         """Brackets that hold any document, matching or not, in BSON order."""
@@ -152,6 +163,20 @@ class MemoryDocuments:
             LeaseLostError, WriteConflictError, WriteRefusedError: Nothing was written; a conflict is what whoever
                 comes second gets.
         """
+        with self._transaction(partition) as (work, commit):
+            left_out = frozenset(index for index, write in enumerate(writes) if not _is_same(work, write))
+            self._server.reach("documents.write_same.compared")
+            written = [index for index in range(len(writes)) if index not in left_out]
+            for index in written:
+                self._apply(work, writes, index)
+            if must_leave is not None:
+                _check_left(work, writes, written, must_leave)
+            commit(checkpoint(left_out), "documents.write_same")
+        return left_out
+
+    @contextmanager
+    def _transaction(self, partition: Partition) -> Iterator[tuple[Work, _Commit]]:
+        """Writes on a snapshot, and what commits them together with a checkpoint."""
         if not self._server.transactions:
             raise TransactionsUnsupportedError(
                 "This server has no transactions: use the revision guard, or run a replica set."
@@ -159,23 +184,19 @@ class MemoryDocuments:
         with self._server.lock:
             work = self._collection.begin()
             lease = self._server.partitions.get(partition.id)
-        left_out = frozenset(index for index, write in enumerate(writes) if not _is_same(work, write))
-        self._server.reach("documents.write_same.compared")
-        written = [index for index in range(len(writes)) if index not in left_out]
-        for index in written:
-            self._apply(work, writes, index)
-        if must_leave is not None:
-            _check_left(work, writes, written, must_leave)
-        self._server.reach("store.checkpoint")
-        progress = checkpointed(lease, partition, checkpoint(left_out), now=self._server.now())
-        self._server.reach("documents.write_same.before-commit")
-        with self._server.lock:
-            if self._server.partitions.get(partition.id) is not lease:
-                raise WriteConflictError("somebody else wrote the partition meanwhile")
-            work.commit()
-            self._server.partitions[partition.id] = progress
-        self._server.reach("documents.write_same.committed")
-        return left_out
+
+        def commit(checkpoint: Checkpoint, point: str) -> None:
+            self._server.reach("store.checkpoint")
+            progress = checkpointed(lease, partition, checkpoint, now=self._server.now())
+            self._server.reach(f"{point}.before-commit")
+            with self._server.lock:
+                if self._server.partitions.get(partition.id) is not lease:
+                    raise WriteConflictError("somebody else wrote the partition meanwhile")
+                work.commit()
+                self._server.partitions[partition.id] = progress
+            self._server.reach(f"{point}.committed")
+
+        yield work, commit
 
     def write_guarded(self, writes: Sequence[Write], *, write_concern: Mapping[str, Any]) -> GuardedResult:
         """Each statement on its own under its own filter; every write is acknowledged by all.
@@ -201,6 +222,36 @@ class MemoryDocuments:
         self._server.reach("documents.write_guarded.written")
         return GuardedResult(matched=matched, refused=refused)
 
+    def rewrite_fenced(
+        self,
+        partition: Partition,
+        match: Mapping[str, Any],
+        stages: Stages,
+        scope: Scope,
+        *,
+        checkpoint: CheckpointForCount,
+        only: Sequence[Any] | None = None,
+        without: Sequence[Any] = (),
+        timeout: float | None = None,
+    ) -> int:
+        """One snapshot transaction; the first writer wins. It never takes long: a hook raises ``WriteTooSlowError``.
+
+        Raises:
+            TransactionsUnsupportedError: The server was made without transactions.
+            LeaseLostError, WriteConflictError, WriteRefusedError: Nothing was written.
+        """
+        run = compile_pipeline(stages)
+        with self._transaction(partition) as (work, commit):
+            changed = 0
+            for key in self._keys_of(match, scope, only, without):
+                self._server.reach("documents.rewrite_fenced.document")
+                stored = work.get(key)
+                if stored is not None and compile_query(match)(stored.document):
+                    changed += work.replace(key, run(stored.raw))
+            self._server.reach("documents.rewrite_fenced.rewritten")
+            commit(checkpoint(changed), "documents.rewrite_fenced")
+        return changed
+
     def rewrite(
         self,
         match: Mapping[str, Any],
@@ -212,11 +263,8 @@ class MemoryDocuments:
     ) -> int:
         """One document after the other, each in one step, up to the first that is refused."""
         run = compile_pipeline(stages)
-        with self._server.lock:
-            chosen = _keys(only) if only is not None else self._within(scope)
-            keys = [key for key, _ in self._matching(match) if key in chosen and key not in _keys(without)]
         changed = 0
-        for key in keys:
+        for key in self._keys_of(match, scope, only, without):
             self._server.reach("documents.rewrite.document")
             with self._server.lock:
                 work = self._collection.begin()
@@ -227,6 +275,14 @@ class MemoryDocuments:
                 work.commit()
         self._server.reach("documents.rewrite.rewritten")
         return changed
+
+    def _keys_of(
+        self, match: Mapping[str, Any], scope: Scope, only: Sequence[Any] | None, without: Sequence[Any]
+    ) -> list[Key]:
+        left_out = _keys(without)
+        with self._server.lock:
+            chosen = _keys(only) if only is not None else self._within(scope)
+            return [key for key, _ in self._matching(match) if key in chosen and key not in left_out]
 
     def _within(self, scope: Scope) -> frozenset[Key]:
         rows = self._collection.scan(after=_start(scope, None), upto=_end(scope))

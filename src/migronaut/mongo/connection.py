@@ -30,6 +30,7 @@ from migronaut.core.ports import (
     WriteTooSlowError,
 )
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError, MigronautError, redact
+from migronaut.mongo.codes import Meaning, meaning_of
 from migronaut.versioning import CODEC
 
 Records = Collection[dict[str, Any]]
@@ -38,15 +39,6 @@ Records = Collection[dict[str, Any]]
 CONNECT_TIMEOUT = 3.0
 
 _NOT_PERMITTED = 13
-_AUTHENTICATION_FAILED = frozenset({18, 8000})
-_WRITE_CONFLICT = 112
-_TOO_SLOW = frozenset({50, 262, 290})
-_TOO_MUCH = frozenset({334, 388})
-"""More memory than the server gives a command or a transaction."""
-_UNAVAILABLE = frozenset({6, 7, 64, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
-"""Network trouble, members that are late, steps down and shutdowns, where the driver leaves them as plain failures."""
-SERVER_TROUBLE = _TOO_SLOW | _TOO_MUCH | _UNAVAILABLE | {_WRITE_CONFLICT, _NOT_PERMITTED, 175, 365, 371, 11601, 14031}
-"""Codes that say nothing against the document at which a command stopped."""
 
 _REFUSED_COMMAND = re.compile(r"not authorized on (?P<db>\S+) to execute command \{ (?P<command>\w+):")
 _MAJORITY = WriteConcern(w="majority", j=True)
@@ -102,12 +94,12 @@ def _refusal(error: PyMongoError) -> ConnectionFailedError | None:
     """The error for a server that knows us not, or does not let us; None for anything else."""
     if not isinstance(error, OperationFailure):
         return None
-    if error.code in _AUTHENTICATION_FAILED:
+    if meaning_of(error.code) is not Meaning.DENIED:
+        return None
+    if error.code != _NOT_PERMITTED:
         return ConnectionFailedError(
             "MongoDB refused the login: check the user name, the password and authSource in the URI."
         )
-    if error.code != _NOT_PERMITTED:
-        return None
     # The rest of the server's text quotes the whole command, and with it documents.
     found = _REFUSED_COMMAND.search(str(error))
     what = f" to run {found['command']!r} on the database {found['db']!r}" if found else ""
@@ -144,17 +136,21 @@ def _translated(error: PyMongoError) -> Exception:
     if isinstance(error, InvalidOperation):
         return ClosedError("the client was closed")
     code = error.code if isinstance(error, OperationFailure) else None
-    if code in _UNAVAILABLE:
-        return UnavailableError(f"no primary for now ({code})")
-    if code in _TOO_SLOW:
-        return WriteTooSlowError(f"server error {code}")
-    if code in _TOO_MUCH:
-        return WriteTooLargeError(f"server error {code}")
-    if code == _WRITE_CONFLICT or error.has_error_label("TransientTransactionError"):
-        return WriteConflictError(f"write conflict ({code})")
     # The server's own text may quote the query, and with it an id.
-    named = (error.details or {}).get("codeName") if isinstance(error, OperationFailure) else None
-    return _refusal(error) or PortError(f"server error {code} ({named})" if code else type(error).__name__)
+    name = (error.details or {}).get("codeName") if isinstance(error, OperationFailure) else None
+    told = f"server error {code} ({name})" if name else f"server error {code}" if code else type(error).__name__
+    match meaning_of(code):
+        case Meaning.OUTAGE:
+            return UnavailableError(told)
+        case Meaning.TOO_SLOW:
+            return WriteTooSlowError(told)
+        case Meaning.TOO_MUCH | Meaning.DOCUMENT_SIZE:
+            return WriteTooLargeError(told)
+        case Meaning.CONFLICT:
+            return WriteConflictError(told)
+        case Meaning.OTHER if error.has_error_label("TransientTransactionError"):
+            return WriteConflictError(told)
+    return _refusal(error) or PortError(told)
 
 
 def collections(db: Database[Any], *names: str) -> tuple[Records, ...]:

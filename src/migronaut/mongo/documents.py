@@ -22,6 +22,7 @@ from migronaut.core.partitioning import BRACKETS
 from migronaut.core.ports import (
     Batch,
     CheckpointFor,
+    CheckpointForCount,
     GuardedResult,
     Stages,
     TookTooLongError,
@@ -30,7 +31,7 @@ from migronaut.core.ports import (
 )
 from migronaut.core.state import Cursor, Partition, Scope, Spec
 from migronaut.mongo.connection import translating
-from migronaut.mongo.pipelines import PipelineUpdates
+from migronaut.mongo.pipelines import Hint, PipelineUpdates
 from migronaut.mongo.scans import BY_ID, Scans
 from migronaut.mongo.scopes import all_of, bracket_of, scope_filter, type_filter
 from migronaut.mongo.store import MongoStore
@@ -88,6 +89,16 @@ class MongoDocuments:
         """Documents in the collection, from its metadata."""
         with translating():
             return self._collection.estimated_document_count()
+
+    def average_size(self) -> int:
+        """Bytes of a document on average, from the statistics of the collection (of all shards together)."""
+        stages: list[dict[str, Any]] = [
+            {"$collStats": {"storageStats": {}}},
+            {"$group": {"_id": None, "size": {"$sum": "$storageStats.size"}, "count": {"$sum": "$storageStats.count"}}},
+        ]
+        with translating(), self._collection.aggregate(stages) as found:
+            told = next(found, {"size": 0, "count": 0})
+        return int(told["size"]) // int(told["count"]) if told["count"] else 0
 
     def brackets(self) -> tuple[str, ...]:
         """Brackets that hold any document: one probe of the ``_id`` index each."""
@@ -150,12 +161,7 @@ class MongoDocuments:
         must_leave: Mapping[str, Any] | None = None,
     ) -> frozenset[int]:
         """One short snapshot transaction: compare, update, checkpoint, commit."""
-        session = self._store.sessions.of(partition.lease)
-        with (
-            translating(),
-            # Leaving this block by an exception aborts the transaction.
-            session.start_transaction(ReadConcern("snapshot"), self._write_concern, ReadPreference.PRIMARY),
-        ):
+        with self._transaction(partition) as session:
             left_out = self._left_out(writes, session)
             self.interrupt("documents.write_same.compared")
             written = [index for index in range(len(writes)) if index not in left_out]
@@ -167,6 +173,16 @@ class MongoDocuments:
             _commit(session)
         self.interrupt("documents.write_same.committed")
         return left_out
+
+    @contextmanager
+    def _transaction(self, partition: Partition) -> Iterator[ClientSession]:
+        """A snapshot transaction of a lane; leaving the block by an exception aborts it."""
+        session = self._store.sessions.of(partition.lease)
+        with (
+            translating(),
+            session.start_transaction(ReadConcern("snapshot"), self._write_concern, ReadPreference.PRIMARY),
+        ):
+            yield session
 
     def _left_out(self, writes: Sequence[Write], session: ClientSession) -> frozenset[int]:
         """Which documents are not, byte for byte, the ones that were transformed."""
@@ -194,6 +210,30 @@ class MongoDocuments:
         self.interrupt("documents.write_guarded.written")
         return result
 
+    def rewrite_fenced(
+        self,
+        partition: Partition,
+        match: Mapping[str, Any],
+        stages: Stages,
+        scope: Scope,
+        *,
+        checkpoint: CheckpointForCount,
+        only: Sequence[Any] | None = None,
+        without: Sequence[Any] = (),
+        timeout: float | None = None,
+    ) -> int:
+        """One short snapshot transaction: one update by pipeline, checkpoint, commit."""
+        query, hint = self._chosen(match, scope, only, without)
+        limit = {} if timeout is None else {"maxTimeMS": max(1, int(timeout * 1000))}
+        with self._transaction(partition) as session:
+            changed = self._pipelines.rewrite(query, stages, hint=hint, session=session, **limit)
+            self.interrupt("documents.rewrite_fenced.rewritten")
+            self._store.checkpoint(partition, checkpoint(changed), session=session)
+            self.interrupt("documents.rewrite_fenced.before-commit")
+            _commit(session)
+        self.interrupt("documents.rewrite_fenced.committed")
+        return changed
+
     def rewrite(
         self,
         match: Mapping[str, Any],
@@ -204,13 +244,18 @@ class MongoDocuments:
         without: Sequence[Any] = (),
     ) -> int:
         """One update by pipeline, atomic for each document."""
-        chosen = scope_filter(scope, None) if only is None else {"_id": {"$in": list(only)}}
-        hint = self._scans.hint() if only is None else BY_ID
-        query = all_of(match, chosen, _excluding(without))
+        query, hint = self._chosen(match, scope, only, without)
         with translating():
-            changed = self._pipelines.rewrite(query, stages, hint=hint, write_concern=self._before_checkpoint)
+            changed = self._pipelines.rewrite(query, stages, hint=hint, writeConcern=self._before_checkpoint)
         self.interrupt("documents.rewrite.rewritten")
         return changed
+
+    def _chosen(
+        self, match: Mapping[str, Any], scope: Scope, only: Sequence[Any] | None, without: Sequence[Any]
+    ) -> tuple[dict[str, Any], Hint]:
+        """The query for what a pipeline rewrites, and the index that it goes by."""
+        chosen = scope_filter(scope, None) if only is None else {"_id": {"$in": list(only)}}
+        return all_of(match, chosen, _excluding(without)), self._scans.hint() if only is None else BY_ID
 
     def still_matching(self, match: Mapping[str, Any], stages: Stages, ids: Sequence[Any]) -> tuple[bytes, ...]:
         """Run a pipeline for its results only."""

@@ -10,7 +10,7 @@ from pymongo.errors import OperationFailure
 
 from migronaut.core.ports import Stages, UnavailableError, WriteRefusedError
 from migronaut.errors import redact
-from migronaut.mongo.connection import SERVER_TROUBLE
+from migronaut.mongo.codes import ABOUT_A_DOCUMENT, meaning_of_pipeline_error, refusal_kind
 from migronaut.mongo.raw import replies, split
 from migronaut.versioning import CODEC
 
@@ -28,19 +28,23 @@ class PipelineUpdates:
         self._db = db
         self._collection = collection
 
-    def rewrite(self, query: Mapping[str, Any], stages: Stages, *, hint: Hint, write_concern: Mapping[str, Any]) -> int:
+    def rewrite(self, query: Mapping[str, Any], stages: Stages, *, hint: Hint, **options: Any) -> int:
         """Run the stages on all that matches; how many documents were changed.
+
+        Args:
+            hint: The index to go by.
+            options: Of the command: ``writeConcern`` or ``session``, ``maxTimeMS``.
 
         Raises:
             WriteRefusedError: The server stopped at a document; it does not say at which, nor what it changed before.
         """
         statement = {"q": query, "u": stages, "multi": True, "hint": dict(hint)}
-        reply = self._command(statement, writeConcern=dict(write_concern))
+        try:
+            reply = self._command(statement, **options)
+        except OperationFailure as error:
+            raise _fault(error.code or 0, str(error)) from None
         for refusal in reply.get("writeErrors", ()):
-            code = refusal["code"]
-            if code in SERVER_TROUBLE:
-                raise OperationFailure(f"The server stopped an update (code {code}).", code)
-            raise WriteRefusedError(code)
+            raise _fault(refusal["code"], refusal["errmsg"])
         if "writeConcernError" in reply:
             raise UnavailableError(f"write concern not met ({reply['writeConcernError'].get('code')})")
         return int(reply["nModified"])
@@ -52,9 +56,9 @@ class PipelineUpdates:
             with self._db[self._collection].aggregate_raw_batches(pipeline) as found:
                 return tuple(raw for reply in replies(found) for raw in split(reply))
         except OperationFailure as error:
-            if error.code in SERVER_TROUBLE:
-                raise
-            return ()  # documents that the stages fail on are found when they are rewritten
+            if meaning_of_pipeline_error(error.code or 0, str(error)) in ABOUT_A_DOCUMENT:
+                return ()  # documents that the stages fail on are found when they are rewritten
+            raise
 
     def refusal_of(self, stages: Stages) -> str | None:
         """Let the server read the stages in an update that finds nothing."""
@@ -65,3 +69,10 @@ class PipelineUpdates:
     def _command(self, statement: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
         # A command does not take over the codec of its database, and the driver's own encodes no UUID.
         return self._db.command("update", self._collection, updates=[statement], codec_options=CODEC, **options)
+
+
+def _fault(code: int, text: str) -> Exception:
+    if meaning_of_pipeline_error(code, text) in ABOUT_A_DOCUMENT:
+        return WriteRefusedError(code, kind=refusal_kind(code))
+    # Without the server's text, which may quote a document.
+    return OperationFailure(f"The server stopped an update (code {code}).", code)

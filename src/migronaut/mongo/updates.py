@@ -20,18 +20,13 @@ from migronaut.core.ports import (
     WriteRefusedError,
     WriteTooLargeError,
 )
+from migronaut.mongo.codes import ABOUT_A_DOCUMENT, meaning_of, refusal_kind
 
 _HEADROOM = 64 * 1024
 """Bytes of a command that are not statements."""
 _ELEMENT = 8
 """Bytes that BSON adds to an element of an array: its type and its index as text."""
 _RAW = DEFAULT_CODEC_OPTIONS.with_options(document_class=RawBSONDocument)
-
-_TOO_LARGE = frozenset({10334, 17419})
-_NO_INDEX_KEY = frozenset({171, 13026, 13027, 13067, 13068, 16755, 16766, 16804, 17261, 17262, 17280})
-"""Values that an index cannot take: parallel arrays, a place that is none, an array to hash, an unknown language."""
-REFUSED = frozenset({15, 66, 72, 121, 11000}) | _TOO_LARGE | _NO_INDEX_KEY
-"""Codes for one refused document: its depth, id, options, validation, a unique index, its size, an index key."""
 
 
 class UpdateCommands:
@@ -70,7 +65,7 @@ class UpdateCommands:
             reply = self._send(writes, chunk, ordered=False, writeConcern=dict(write_concern))
             matched += reply["n"]
             for refusal in reply.get("writeErrors", ()):
-                if refusal["code"] not in REFUSED:
+                if meaning_of(refusal["code"]) not in ABOUT_A_DOCUMENT:
                     raise _fault(refusal["code"], None)
                 refused[chunk[refusal["index"]]] = refusal["code"]
             if "writeConcernError" in reply:
@@ -103,12 +98,12 @@ class UpdateCommands:
                 raise WriteTooLargeError from None
             raise WriteRefusedError(10334, chunk[0], kind="too-large") from None
         except OperationFailure as error:
-            if error.code in REFUSED:
-                raise WriteRefusedError(error.code, chunk[0] if len(chunk) == 1 else None) from None
-            raise
+            if error.code is None or meaning_of(error.code) not in ABOUT_A_DOCUMENT:
+                raise
+            raise _fault(error.code, chunk[0] if len(chunk) == 1 else None) from None
 
 
 def _fault(code: int, index: int | None) -> Exception:
-    if code in REFUSED:
-        return WriteRefusedError(code, index, kind="too-large" if code in _TOO_LARGE else "refused")
+    if meaning_of(code) in ABOUT_A_DOCUMENT:
+        return WriteRefusedError(code, index, kind=refusal_kind(code))
     return OperationFailure(f"The server refused an update (code {code}).", code)

@@ -32,6 +32,7 @@ _BY_LANES = frozenset(
         "documents.read_ids",
         "documents.fetch",
         "documents.rewrite",
+        "documents.rewrite_fenced",
         "documents.write_same",
         "documents.write_guarded",
         "store.checkpoint",
@@ -41,6 +42,7 @@ _BY_LANES = frozenset(
 _FAILURES: Mapping[str, tuple[type[PortError], ...]] = {
     "documents.write_same": (UnavailableError, WriteConflictError, WriteTooSlowError),
     "documents.rewrite": (UnavailableError, WriteTooSlowError),
+    "documents.rewrite_fenced": (UnavailableError, WriteConflictError, WriteTooSlowError),
     "documents.sample": (UnavailableError, TookTooLongError),
 }
 """What a call may fail with before its effect, where it is not only that nobody answers."""

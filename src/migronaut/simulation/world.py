@@ -40,6 +40,10 @@ _INSIDE = frozenset(
         "documents.write_same.compared",
         "documents.write_same.before-commit",
         "documents.write_same.committed",
+        "documents.rewrite_fenced.document",
+        "documents.rewrite_fenced.rewritten",
+        "documents.rewrite_fenced.before-commit",
+        "documents.rewrite_fenced.committed",
         "documents.rewrite.document",
         "documents.rewrite.rewritten",
         "documents.write_guarded.statement",
@@ -164,7 +168,7 @@ class World:
         if scenario.revisions:
             settings["revision_field"] = "rev"
         if scenario.pipeline:
-            # Nobody can come between the reading and the writing of a document, so there is nothing to guard or retry.
+            # Nobody can come between the reading and the writing of a document, so there is nothing to retry.
             del settings["guard"], settings["max_conflict_retries"]
             return Background(pipeline=PIPELINE, **settings)
         transform = self._transform(name, text.checksum)
@@ -209,11 +213,11 @@ class World:
         """A point in the middle of a call."""
         if point not in _INSIDE or self.scheduler.atomic:
             return
-        if point == "documents.write_same.committed":
+        if point in {"documents.write_same.committed", "documents.rewrite_fenced.committed"}:
             self.invariants.committed()
         if self.scheduler.point(point, documents=True) is Event.FAIL:
             raise failed(self.scheduler, "inside")
-        if point == "documents.write_same.before-commit":
+        if point in {"documents.write_same.before-commit", "documents.rewrite_fenced.before-commit"}:
             self.invariants.before_commit()
 
 

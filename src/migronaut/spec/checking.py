@@ -46,7 +46,7 @@ _FILTERS = ("filter", "revert_filter")
 FORWARD = ("migrate", "migrate_many", "pipeline")
 BACK = ("revert", "revert_many", "revert_pipeline")
 _PIPELINES = ("pipeline", "revert_pipeline")
-_NOT_BY_PIPELINE = ("guard", "max_conflict_retries")
+_NOT_BY_PIPELINE = ("max_conflict_retries",)
 """Settings for documents that are read and written back: a pipeline changes each where it is."""
 _LARGEST_BATCH = 10_000
 _PIPELINE_BATCH, _LARGEST_PIPELINE_BATCH = 5000, 100_000
@@ -177,11 +177,14 @@ def _pipeline_problems(given: Mapping[str, Any]) -> Problems:
     """What would be ignored is refused."""
     if not _only_pipelines(given):
         return []
-    return [
+    problems = [
         (name, "is not used by a pipeline: the server changes each document where it is; leave it out")
         for name in _NOT_BY_PIPELINE
-        if name in given and given[name] != Guard.AUTO
+        if name in given
     ]
+    if given.get("guard") == Guard.REVISION:
+        problems.append(("guard", "is 'revision', which a pipeline does not use: leave it out, or give 'version'"))
+    return problems
 
 
 def _only_pipelines(given: Mapping[str, Any]) -> bool:
@@ -194,7 +197,7 @@ def _guard_problems(resolved: Mapping[str, Any], given: Mapping[str, Any]) -> Pr
     chosen = resolved.get("guard")
     if chosen is Guard.REVISION and given.get("revision_field") is None:
         problems.append(("guard", "is 'revision', which needs revision_field: the counter that every writer bumps"))
-    if chosen is Guard.VERSION and not _chosen_by_version(given):
+    if chosen is Guard.VERSION and not _chosen_by_version(given) and not _only_pipelines(given):
         problems.append(("guard", "is 'version', which needs from_version and to_version"))
     version_field = resolved.get("version_field", Spec(collection="").version_field)
     if resolved.get("revision_field") == version_field:

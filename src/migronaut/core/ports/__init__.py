@@ -4,7 +4,15 @@ Each has a contract test-suite that every implementation passes. Ports speak in 
 the errors of ``faults``; no error of a driver leaves a port.
 """
 
-from migronaut.core.ports.documents import Batch, CheckpointFor, Documents, GuardedResult, Stages, Write
+from migronaut.core.ports.documents import (
+    Batch,
+    CheckpointFor,
+    CheckpointForCount,
+    Documents,
+    GuardedResult,
+    Stages,
+    Write,
+)
 from migronaut.core.ports.faults import (
     ClosedError,
     PortError,
@@ -25,6 +33,7 @@ __all__ = [
     "Busy",
     "Checkpoint",
     "CheckpointFor",
+    "CheckpointForCount",
     "Claim",
     "Clock",
     "ClosedError",

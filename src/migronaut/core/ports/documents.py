@@ -48,6 +48,9 @@ Stages = Sequence[Mapping[str, Any]]
 CheckpointFor = Callable[[frozenset[int]], Checkpoint]
 """From the indexes of the writes that were left out to the checkpoint of that commit."""
 
+CheckpointForCount = Callable[[int], Checkpoint]
+"""From the number of documents that were changed to the checkpoint of that commit."""
+
 
 class Documents(Protocol):
     """The collection that is being rewritten. ``match`` is a query; reads go to the primary."""
@@ -72,6 +75,9 @@ class Documents(Protocol):
 
     def total(self) -> int:
         """Documents in the collection, from its metadata."""
+
+    def average_size(self) -> int:
+        """Bytes of a document of the collection on average, from its metadata; 0 when there is none."""
 
     def brackets(self) -> tuple[str, ...]:
         """Type brackets of ``_id`` that hold any document, in BSON order; whether one matches would take a scan."""
@@ -130,6 +136,33 @@ class Documents(Protocol):
             WriteTooLargeError, UnavailableError: Part of it may have been written.
             PortError: A statement does not fit its document any more, e.g. counts up what is no number; the others
                 were written.
+        """
+
+    def rewrite_fenced(
+        self,
+        partition: Partition,
+        match: Mapping[str, Any],
+        stages: Stages,
+        scope: Scope,
+        *,
+        checkpoint: CheckpointForCount,
+        only: Sequence[Any] | None = None,
+        without: Sequence[Any] = (),
+        timeout: float | None = None,
+    ) -> int:
+        """One transaction: run a pipeline on each matching document of a scope, checkpoint under the lease, commit.
+
+        Args:
+            only: No other documents than these.
+            timeout: Seconds that the update may take.
+
+        Returns:
+            How many were changed.
+
+        Raises:
+            LeaseLostError, WriteConflictError, WriteRefusedError, WriteTooLargeError, WriteTooSlowError,
+            UnavailableError:
+                Nothing was written. Nobody says which document is refused.
         """
 
     def rewrite(

@@ -1,4 +1,4 @@
-"""How the writes of a chunk and its checkpoint are committed: one strategy a guard.
+"""How a chunk and its checkpoint are committed: one strategy a guard (those for ranges are in ``ranges``).
 
 ``snapshot`` compares bytes and commits writes and checkpoint in one transaction. The field guards
 (``revision``, ``version``) write first and checkpoint second; a crash between the two replays the
@@ -14,23 +14,26 @@ import bson
 from attrs import frozen
 
 from migronaut.core.ports import Checkpoint, Documents, Store, Write
-from migronaut.core.state import Guard, Partition
+from migronaut.core.state import Counters, Cursor, Partition
+from migronaut.engine.lane.items import Chunk, Item, Pending
 from migronaut.engine.work import Work
 from migronaut.versioning import CODEC, DocumentInvalidError, read_version
 
 
 @frozen(kw_only=True)
 class Fates:
-    """What became of the writes of one commit; those not named were written.
+    """What became of a chunk in one commit; what is not named was written.
 
     Args:
-        left_out: No longer the document that was transformed; to be read again.
-        skipped: Gone, or moved to the new shape by somebody else.
+        left_out: By index, what is no longer the document that was transformed; to be read again.
+        skipped: How many were gone, or moved to the new shape by somebody else.
+        came: How many were written too that have come since the batch was read (pipelines).
         refused: By index, why the server refused the result (guards that write without a transaction).
     """
 
     left_out: frozenset[int] = frozenset()
-    skipped: frozenset[int] = frozenset()
+    skipped: int = 0
+    came: int = 0
     refused: Mapping[int, str] = {}
 
 
@@ -38,26 +41,65 @@ CheckpointOf = Callable[[Fates], Checkpoint]
 
 
 class GuardStrategy(Protocol):
-    """Commits one chunk."""
+    """How one chunk is committed, and its checkpoint with it."""
+
+    @property
+    def halve_after(self) -> int:
+        """Conflicts in a row after which a chunk is halved."""
+
+    @property
+    def limit(self) -> int:
+        """How many documents the next batch takes."""
+
+    def foresee(self, items: Sequence[Item]) -> Sequence[Item]:
+        """The items of the first batch of a pass by predicate, with those known to match for ever as ``Bad`` ones."""
 
     def commit(
-        self, partition: Partition, writes: Sequence[Write], *, checkpoint: CheckpointOf, check_left: bool
+        self, partition: Partition, chunk: Chunk, *, after: Cursor | None, checkpoint: CheckpointOf, check_left: bool
     ) -> Fates:
-        """Write, checkpoint, and say what became of each write."""
+        """Write what is pending, checkpoint, and say what became of it.
+
+        Args:
+            after: Where the partition is.
+            check_left: Also make sure that results no longer match.
+        """
+
+    def undone(self, pending: Sequence[Pending]) -> tuple[Sequence[Pending], Counters]:
+        """After a refused commit: what of it is still to be written, and the counters of the rest."""
 
 
 @frozen(kw_only=True)
-class SnapshotGuard:
-    """One short transaction; nothing of a failed commit remains."""
+class _Writing:
+    """What the strategies for writes have in common."""
 
     work: Work
     documents: Documents
     store: Store
+    halve_after: int = 3
+
+    @property
+    def limit(self) -> int:
+        """As the migration says."""
+        return self.work.spec.batch_size
+
+    def foresee(self, items: Sequence[Item]) -> Sequence[Item]:
+        """All of them: the commit looks at what was written."""
+        return items
+
+    def undone(self, pending: Sequence[Pending]) -> tuple[Sequence[Pending], Counters]:
+        """All of it: what was written all the same no longer matches when it is tried again."""
+        return pending, Counters()
+
+
+@frozen(kw_only=True)
+class SnapshotGuard(_Writing):
+    """One short transaction; nothing of a failed commit remains."""
 
     def commit(
-        self, partition: Partition, writes: Sequence[Write], *, checkpoint: CheckpointOf, check_left: bool
+        self, partition: Partition, chunk: Chunk, *, after: Cursor | None, checkpoint: CheckpointOf, check_left: bool
     ) -> Fates:
         """Compare bytes, update, checkpoint and commit together."""
+        writes = _writes(chunk)
         if not writes:
             self.store.checkpoint(partition, checkpoint(Fates()))
             return Fates()
@@ -71,17 +113,14 @@ class SnapshotGuard:
 
 
 @frozen(kw_only=True)
-class FieldGuard:
+class FieldGuard(_Writing):
     """Each write is filtered by the version and revision that were read."""
 
-    work: Work
-    documents: Documents
-    store: Store
-
     def commit(
-        self, partition: Partition, writes: Sequence[Write], *, checkpoint: CheckpointOf, check_left: bool
+        self, partition: Partition, chunk: Chunk, *, after: Cursor | None, checkpoint: CheckpointOf, check_left: bool
     ) -> Fates:
         """Write, find out what became of the rest, then checkpoint."""
+        writes = _writes(chunk)
         fates = self._write(writes, check_left=check_left) if writes else Fates()
         self.store.checkpoint(partition, checkpoint(fates))
         return fates
@@ -99,7 +138,7 @@ class FieldGuard:
         """Re-read the chunk: who is still old, who is gone, whose write was ours with its answer lost."""
         now = self._now(writes, None)
         old = self._now(writes, self.work.match)
-        left_out, skipped = set(), set()
+        left_out, skipped = set(), 0
         for index, write in enumerate(writes):
             key = _key(write.id)
             if index in refused:
@@ -107,8 +146,8 @@ class FieldGuard:
             if key in old:
                 left_out.add(index)
             elif key not in now or not self._ours(write, now[key]):
-                skipped.add(index)
-        return Fates(left_out=frozenset(left_out), skipped=frozenset(skipped), refused=refused)
+                skipped += 1
+        return Fates(left_out=frozenset(left_out), skipped=skipped, refused=refused)
 
     def _still_matching(self, writes: Sequence[Write], must_leave: Mapping[str, Any]) -> dict[int, str]:
         """Writes of ours after which the document matches as before: it would match for ever."""
@@ -139,7 +178,5 @@ def _key(id_: Any) -> bytes:
     return bson.encode({"_id": id_}, codec_options=CODEC)
 
 
-def strategy_of(work: Work, documents: Documents, store: Store) -> GuardStrategy:
-    """The strategy for the guard of a migration."""
-    kind = SnapshotGuard if work.guard is Guard.SNAPSHOT else FieldGuard
-    return kind(work=work, documents=documents, store=store)
+def _writes(chunk: Chunk) -> list[Write]:
+    return [item for item in chunk.items if isinstance(item, Write)]

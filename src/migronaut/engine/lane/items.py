@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import bson
-from attrs import frozen
+from attrs import evolve, frozen
 from bson.errors import BSONError
 
 from migronaut.core.ports import Checkpoint, Store, Write
@@ -41,7 +41,51 @@ class Conflicted:
     id: Any
 
 
-Item = Write | Bad | Conflicted
+Pending = Write | bytes
+"""What is still to be written: a write, or the raw id of a document that the server rewrites itself."""
+Item = Pending | Bad | Conflicted
+
+
+def id_of(item: Item) -> Any:
+    """The ``_id`` of an item, decoded."""
+    return bson.decode(item, CODEC)["_id"] if isinstance(item, bytes) else item.id
+
+
+@frozen(kw_only=True)
+class Chunk:
+    """Neighbouring items that are committed together.
+
+    Args:
+        items: In ``_id`` order.
+        whole: The batch as it was read, which may be told to the server as a range; a part of it goes by its ids.
+        conflicts: How often it met a conflict as it is.
+    """
+
+    items: Sequence[Item]
+    whole: bool = False
+    conflicts: int = 0
+
+    def pending(self) -> list[Pending]:
+        """Those that are still to be written."""
+        return [item for item in self.items if not isinstance(item, Bad | Conflicted)]
+
+    def bad(self) -> list[Bad]:
+        """Those that cannot be migrated."""
+        return [item for item in self.items if isinstance(item, Bad)]
+
+    def halves(self) -> list[Chunk]:
+        """Its first and its second half, those that hold anything, each with a fresh count of conflicts."""
+        middle = len(self.items) // 2
+        return [Chunk(items=half) for half in (self.items[:middle], self.items[middle:]) if half]
+
+    def replacing(self, item: Item, by: Item) -> Chunk:
+        """The same with one document in another state, and a fresh count of conflicts."""
+        return evolve(self, items=[by if each is item else each for each in self.items], conflicts=0)
+
+    def without_done(self, left: Sequence[Pending]) -> Chunk:
+        """The same with no other pending items than ``left``."""
+        kept = set(left)
+        return evolve(self, items=[each for each in self.items if isinstance(each, Bad | Conflicted) or each in kept])
 
 
 def refusal_text(kind: str) -> str:
@@ -110,8 +154,3 @@ def _item(raw: bytes, original: dict[str, Any], result: object, work: Work) -> I
     except DocumentInvalidError as error:
         return Bad(id_, error.kind, str(error))
     return Write(id=id_, before=raw, statement=statement)
-
-
-def writes_of(items: Iterable[Item]) -> list[Write]:
-    """Those of the items that are writes."""
-    return [item for item in items if isinstance(item, Write)]

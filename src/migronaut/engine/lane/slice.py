@@ -11,11 +11,13 @@ from attrs import frozen
 from migronaut.core.coordinator import file_notice
 from migronaut.core.lane import LaneFacts, Outcome, SliceResult, before_batch, control
 from migronaut.core.ports import Busy, Claim, Documents, Exhausted, Owner, Stop
-from migronaut.core.state import Counters, Cursor, Partition
+from migronaut.core.state import Counters, Cursor, Guard, Partition
 from migronaut.engine.failing import check_budget
 from migronaut.engine.lane.ahead import Ahead
-from migronaut.engine.lane.batch import BatchResult, Lane
-from migronaut.engine.lane.pipeline import rewrite_batch
+from migronaut.engine.lane.batch import Lane
+from migronaut.engine.lane.committing import BatchResult, Committing
+from migronaut.engine.lane.guards import FieldGuard, GuardStrategy, SnapshotGuard
+from migronaut.engine.lane.ranges import RangeByFilter, RangeInTransaction
 from migronaut.engine.patience import patiently
 from migronaut.engine.ports import Ports
 from migronaut.engine.sources import find_source
@@ -139,7 +141,7 @@ class _Slice:
             if self.batches:
                 # Also past the end of the slice: the pace of a lane is what was asked for, and it holds its partition
                 # meanwhile, so that no other lane goes on with it at once.
-                self.ports.clock.sleep(self.work.spec.pause, lane.stop)
+                self.ports.clock.sleep(self.work.spec.pause, lane.committing.stop)
             ended = self._ended(lost)
             if ended is not None:
                 return ended
@@ -161,21 +163,30 @@ class _Slice:
             run=self.request.run,
             attempt=self.request.attempt + 1,
         )
-        return Lane(
+        committing = Committing(
             work=self.work,
-            documents=self.documents,
             store=self.ports.store,
             clock=self.ports.clock,
             stop=stop,
-            ahead=ahead,
-            context=Context(stop=stop, logger=_logger, direction=self.work.direction, background=info),
             random=self.ports.random,
+            strategy=self._strategy(),
         )
+        context = Context(stop=stop, logger=_logger, direction=self.work.direction, background=info)
+        return Lane(documents=self.documents, context=context, ahead=ahead, committing=committing)
+
+    def _strategy(self) -> GuardStrategy:
+        """How this lane commits: by its guard, and by who rewrites the documents."""
+        work, documents, store, clock = self.work, self.documents, self.ports.store, self.ports.clock
+        in_transactions = work.guard is Guard.SNAPSHOT
+        if work.stages:
+            ranging = RangeInTransaction if in_transactions else RangeByFilter
+            return ranging(work=work, documents=documents, store=store, clock=clock)
+        writing = SnapshotGuard if in_transactions else FieldGuard
+        return writing(work=work, documents=documents, store=store)
 
     def _batch(self, lane: Lane, partition: Partition, cursor: Cursor | None) -> BatchResult:
         """Run one batch; the guards make its repetition after an outage safe."""
-        run = rewrite_batch if self.work.stages else Lane.run
-        return self._patiently(lambda: run(lane, partition, cursor, check_left=cursor is None), lane.stop)
+        return self._patiently(lambda: lane.run(partition, cursor, check_left=cursor is None), lane.committing.stop)
 
     def _patiently(self, work: Callable[[], T], stop: Stop) -> T:
         return patiently(work, name=self.work.name, clock=self.ports.clock, stop=stop)
