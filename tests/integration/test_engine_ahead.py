@@ -50,6 +50,19 @@ def both(*interrupts: Callable[[str], None]) -> Callable[[str], None]:
     return reach
 
 
+def test_the_next_batch_is_begun_only_when_the_writing_waits_for_the_server(db: Database[Any]) -> None:
+    """Two threads that both compute only get into each other's way."""
+    seeded(db, 50)
+    reached: list[str] = []
+    rig = Rig(db=db)
+    rig.interrupt = reached.append
+    rig.register(orders())
+    assert rig.run() is Status.COMPLETED
+    order = [point for point in reached if point in {"documents.read", "documents.write_same.compared"}]
+    assert order[:9] == ["documents.read", *["documents.write_same.compared", "documents.read"] * 4]
+    assert_migrated_once(rig.documents())
+
+
 @pytest.mark.parametrize("guard", ["snapshot", "version"])
 def test_the_next_batch_is_read_while_one_is_written(db: Database[Any], guard: str) -> None:
     seeded(db, 30)

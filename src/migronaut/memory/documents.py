@@ -17,9 +17,11 @@ from migronaut.core.ports import (
     GuardedResult,
     PortError,
     Stages,
+    UnderWay,
     Write,
     WriteConflictError,
     WriteRefusedError,
+    alone,
 )
 from migronaut.core.state import Cursor, Partition, Scope
 from migronaut.errors import TransactionsUnsupportedError
@@ -151,6 +153,7 @@ class MemoryDocuments:
         writes: Sequence[Write],
         *,
         checkpoint: CheckpointFor,
+        under_way: UnderWay = alone,
         must_leave: Mapping[str, Any] | None = None,
     ) -> frozenset[int]:
         """One snapshot transaction; the first writer wins.
@@ -165,6 +168,7 @@ class MemoryDocuments:
         """
         with self._transaction(partition) as (work, commit):
             left_out = frozenset(index for index, write in enumerate(writes) if not _is_same(work, write))
+            under_way()
             self._server.reach("documents.write_same.compared")
             written = [index for index in range(len(writes)) if index not in left_out]
             for index in written:

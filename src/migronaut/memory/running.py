@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from migronaut.core.ports import Begin, Stop
+from migronaut.core.ports import Begin, Stop, UnderWay, alone
 
 T = TypeVar("T")
 
@@ -39,5 +39,5 @@ class LateWriteBehind:
         yield _later
 
 
-def _later(work: Callable[[], T]) -> Callable[[], T]:
-    return work
+def _later(work: Callable[[UnderWay], T]) -> Callable[[], T]:
+    return lambda: work(alone)

@@ -26,8 +26,10 @@ from migronaut.core.ports import (
     GuardedResult,
     Stages,
     TookTooLongError,
+    UnderWay,
     Write,
     WriteRefusedError,
+    alone,
 )
 from migronaut.core.state import Cursor, Partition, Scope, Spec
 from migronaut.mongo.connection import translating
@@ -158,11 +160,13 @@ class MongoDocuments:
         writes: Sequence[Write],
         *,
         checkpoint: CheckpointFor,
+        under_way: UnderWay = alone,
         must_leave: Mapping[str, Any] | None = None,
     ) -> frozenset[int]:
         """One short snapshot transaction: compare, update, checkpoint, commit."""
         with self._transaction(partition) as session:
             left_out = self._left_out(writes, session)
+            under_way()
             self.interrupt("documents.write_same.compared")
             written = [index for index in range(len(writes)) if index not in left_out]
             self._updates.ordered(writes, written, session)

@@ -23,7 +23,7 @@ from migronaut.core.ports.faults import (
     WriteTooLargeError,
     WriteTooSlowError,
 )
-from migronaut.core.ports.running import Begin, Clock, Heartbeat, Stop, WriteBehind
+from migronaut.core.ports.running import Begin, Clock, Heartbeat, Stop, UnderWay, WriteBehind, alone
 from migronaut.core.ports.storing import Busy, Checkpoint, Claim, Exhausted, LiveLease, Owner, Pass, Store
 from migronaut.core.ports.waking import Locks, QueuePort, Tickets
 
@@ -53,10 +53,12 @@ __all__ = [
     "Tickets",
     "TookTooLongError",
     "UnavailableError",
+    "UnderWay",
     "Write",
     "WriteBehind",
     "WriteConflictError",
     "WriteRefusedError",
     "WriteTooLargeError",
     "WriteTooSlowError",
+    "alone",
 ]

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from migronaut.core.ports.running import UnderWay, alone
 from migronaut.core.ports.storing import Checkpoint
 from migronaut.core.state import Cursor, Partition, Scope
 
@@ -113,11 +114,13 @@ class Documents(Protocol):
         writes: Sequence[Write],
         *,
         checkpoint: CheckpointFor,
+        under_way: UnderWay = alone,
         must_leave: Mapping[str, Any] | None = None,
     ) -> frozenset[int]:
         """One short snapshot transaction: compare bytes, update by ``_id``, checkpoint under the lease, commit.
 
         Args:
+            under_way: Called when all bytes are compared.
             must_leave: A query that no written document may match afterwards.
 
         Returns:

@@ -42,11 +42,23 @@ class Heartbeat(Protocol):
         """
 
 
+UnderWay = Callable[[], None]
+"""Called by work that goes on behind: from here on it mostly waits for others, and the processor is free."""
+
+
+def alone() -> None:
+    """The ``UnderWay`` of work beside which nothing goes on."""
+
+
 class Begin(Protocol):
     """Starts work whose result is needed later."""
 
-    def __call__(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Start it; what is returned waits for its result, or raises what it raised."""
+    def __call__(self, work: Callable[[UnderWay], T]) -> Callable[[], T]:
+        """Start it, and return once it is under way.
+
+        Returns:
+            What waits for its result, or raises what it raised.
+        """
 
 
 class WriteBehind(Protocol):

@@ -2,7 +2,8 @@
 
 A lane never has more than one batch ready, and drops it when it ends. It may be stale when its turn
 comes; the guard finds that out, as for any batch. The lane itself reads and transforms, and another
-thread writes: a user's functions are called in one thread only, and never twice at a time.
+thread writes: a user's functions are called in one thread only, and never twice at a time. Python runs
+one thread at a time, so the lane begins only when the other one has sent its writes and waits for the server.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 import bson
 from attrs import define, field, frozen
 
-from migronaut.core.ports import Begin
+from migronaut.core.ports import Begin, UnderWay, alone
 from migronaut.core.state import Cursor
 from migronaut.versioning import CODEC
 
@@ -55,10 +56,10 @@ class Ahead:
         batch: T = ready.batch
         return batch
 
-    def meanwhile(self, write: Callable[[], T], following: Cursor | None, make: Callable[[], object]) -> T:
+    def meanwhile(self, write: Callable[[UnderWay], T], following: Cursor | None, make: Callable[[], object]) -> T:
         """Write, and make the batch after ``following`` ready at the same time; None when none follows."""
         if following is None or not self._wanted():
-            return write()
+            return write(alone)
         written = self._begin(write)
         try:
             self._ready = _Ready(_key(following), make())
@@ -81,13 +82,14 @@ class ThreadWriteBehind:
         tasks: SimpleQueue[_Task | None] = SimpleQueue()
         thread: threading.Thread | None = None
 
-        def begin(work: Callable[[], T]) -> Callable[[], T]:
+        def begin(work: Callable[[UnderWay], T]) -> Callable[[], T]:
             nonlocal thread
             if thread is None:
                 thread = threading.Thread(target=_work, args=(tasks,), name="migronaut-writer", daemon=True)
                 thread.start()
             task = _Task(work)
             tasks.put(task)
+            task.under_way.wait()
             return task.result
 
         try:
@@ -102,7 +104,8 @@ class ThreadWriteBehind:
 class _Task:
     """A call and what became of it."""
 
-    call: Callable[[], Any]
+    call: Callable[[UnderWay], Any]
+    under_way: threading.Event = field(factory=threading.Event)
     _done: threading.Event = field(factory=threading.Event)
     _value: Any = None
     _error: BaseException | None = None
@@ -110,10 +113,11 @@ class _Task:
     def run(self) -> None:
         """Make the call."""
         try:
-            self._value = self.call()
+            self._value = self.call(self.under_way.set)
         except BaseException as error:
             self._error = error
         self._done.set()
+        self.under_way.set()
 
     def result(self) -> Any:
         """Wait for the call; return or raise what it did."""

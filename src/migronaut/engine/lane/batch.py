@@ -46,7 +46,9 @@ class Lane:
         following = Cursor(last_id=id_of(ready.items[-1])) if ready.items and not ready.end else None
         items = self.committing.strategy.foresee(ready.items) if check_left else ready.items
         batch = Committer(self.committing, partition, after, end=ready.end, check_left=check_left)
-        self.ahead.meanwhile(lambda: batch.commit_all(items), following, lambda: self._prepare(partition, following))
+        self.ahead.meanwhile(
+            lambda under_way: batch.commit_all(items, under_way), following, lambda: self._prepare(partition, following)
+        )
         return batch.finish(self._read_again)
 
     def _prepare(self, partition: Partition, after: Cursor | None) -> Prepared:

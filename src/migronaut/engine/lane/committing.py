@@ -21,10 +21,12 @@ from migronaut.core.ports import (
     Stop,
     Store,
     UnavailableError,
+    UnderWay,
     WriteConflictError,
     WriteRefusedError,
     WriteTooLargeError,
     WriteTooSlowError,
+    alone,
 )
 from migronaut.core.state import Counters, Cursor, Partition
 from migronaut.engine.lane.guards import Fates, GuardStrategy
@@ -91,7 +93,7 @@ class Committer:
         self._go_round_again(read_again)
         return BatchResult(cursor=self._cursor, done=self._done, counters=self._counters)
 
-    def commit_all(self, items: Sequence[Item]) -> None:
+    def commit_all(self, items: Sequence[Item], under_way: UnderWay) -> None:
         """Write what is ready; no function of the user's is called here, whatever thread it is."""
         if items or self._end:
             self._chunks.append(Chunk(items=items, whole=not self._round))
@@ -99,7 +101,7 @@ class Committer:
             chunk = self._chunks.popleft()
             self._tries += 1
             try:
-                self._commit(chunk)
+                self._commit(chunk, under_way)
             except WriteRefusedError as refusal:
                 self._refused(chunk, refusal)
             except WriteTooLargeError:
@@ -114,7 +116,7 @@ class Committer:
         """Halving and conflicts may take long: a lane that is to stop, or has lost its lease, leaves the rest."""
         return self._tries > 0 and self._given.stop.is_set()
 
-    def _commit(self, chunk: Chunk) -> None:
+    def _commit(self, chunk: Chunk, under_way: UnderWay) -> None:
         bad = chunk.bad()
         if self._bad + len(bad) > self._given.work.spec.max_document_errors:
             # The migration fails anyway: name the documents, leave the cursor for the retry.
@@ -126,6 +128,7 @@ class Committer:
             chunk,
             after=self._cursor,
             checkpoint=lambda fates: self._checkpoint(chunk, fates),
+            under_way=under_way,
             check_left=self._check_left,
         )
         self._took(chunk, fates)
@@ -224,7 +227,7 @@ class Committer:
             there, items = read_again(ids)
             settled += Counters(skipped=len(ids) - there)
             if items:
-                self.commit_all(items)
+                self.commit_all(items, alone)
         settled += Counters(conflicts=len(self._left_out))
         ending = self._end and not self._done and not self._ended_early()
         if ending or settled != Counters():

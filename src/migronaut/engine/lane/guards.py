@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import bson
 from attrs import frozen
 
-from migronaut.core.ports import Checkpoint, Documents, Store, Write
+from migronaut.core.ports import Checkpoint, Documents, Store, UnderWay, Write
 from migronaut.core.state import Counters, Cursor, Partition
 from migronaut.engine.lane.items import Chunk, Item, Pending
 from migronaut.engine.work import Work
@@ -55,12 +55,20 @@ class GuardStrategy(Protocol):
         """The items of the first batch of a pass by predicate, with those known to match for ever as ``Bad`` ones."""
 
     def commit(
-        self, partition: Partition, chunk: Chunk, *, after: Cursor | None, checkpoint: CheckpointOf, check_left: bool
+        self,
+        partition: Partition,
+        chunk: Chunk,
+        *,
+        after: Cursor | None,
+        checkpoint: CheckpointOf,
+        under_way: UnderWay,
+        check_left: bool,
     ) -> Fates:
         """Write what is pending, checkpoint, and say what became of it.
 
         Args:
             after: Where the partition is.
+            under_way: Called when what is left is to wait for the server.
             check_left: Also make sure that results no longer match.
         """
 
@@ -96,7 +104,14 @@ class SnapshotGuard(_Writing):
     """One short transaction; nothing of a failed commit remains."""
 
     def commit(
-        self, partition: Partition, chunk: Chunk, *, after: Cursor | None, checkpoint: CheckpointOf, check_left: bool
+        self,
+        partition: Partition,
+        chunk: Chunk,
+        *,
+        after: Cursor | None,
+        checkpoint: CheckpointOf,
+        under_way: UnderWay,
+        check_left: bool,
     ) -> Fates:
         """Compare bytes, update, checkpoint and commit together."""
         writes = _writes(chunk)
@@ -107,6 +122,7 @@ class SnapshotGuard(_Writing):
             partition,
             writes,
             checkpoint=lambda changed: checkpoint(Fates(left_out=changed)),
+            under_way=under_way,
             must_leave=self.work.must_leave if check_left else None,
         )
         return Fates(left_out=left_out)
@@ -117,10 +133,18 @@ class FieldGuard(_Writing):
     """Each write is filtered by the version and revision that were read."""
 
     def commit(
-        self, partition: Partition, chunk: Chunk, *, after: Cursor | None, checkpoint: CheckpointOf, check_left: bool
+        self,
+        partition: Partition,
+        chunk: Chunk,
+        *,
+        after: Cursor | None,
+        checkpoint: CheckpointOf,
+        under_way: UnderWay,
+        check_left: bool,
     ) -> Fates:
         """Write, find out what became of the rest, then checkpoint."""
         writes = _writes(chunk)
+        under_way()
         fates = self._write(writes, check_left=check_left) if writes else Fates()
         self.store.checkpoint(partition, checkpoint(fates))
         return fates

@@ -18,6 +18,7 @@ from migronaut.core.ports import (
     Clock,
     Documents,
     Store,
+    UnderWay,
     WriteConflictError,
     WriteTooLargeError,
     WriteTooSlowError,
@@ -123,13 +124,21 @@ class RangeInTransaction(_Ranging):
         return self.stride.documents
 
     def commit(
-        self, partition: Partition, chunk: Chunk, *, after: Cursor | None, checkpoint: CheckpointOf, check_left: bool
+        self,
+        partition: Partition,
+        chunk: Chunk,
+        *,
+        after: Cursor | None,
+        checkpoint: CheckpointOf,
+        under_way: UnderWay,
+        check_left: bool,
     ) -> Fates:
         """Rewrite, count, checkpoint and commit together."""
         pending = len(chunk.pending())
         if not pending:
             self.store.checkpoint(partition, checkpoint(Fates()))
             return Fates()
+        under_way()
         started = self.clock.monotonic()
         try:
             changed = self.documents.rewrite_fenced(
@@ -172,10 +181,18 @@ class RangeByFilter(_Ranging):
         return self.work.spec.batch_size
 
     def commit(
-        self, partition: Partition, chunk: Chunk, *, after: Cursor | None, checkpoint: CheckpointOf, check_left: bool
+        self,
+        partition: Partition,
+        chunk: Chunk,
+        *,
+        after: Cursor | None,
+        checkpoint: CheckpointOf,
+        under_way: UnderWay,
+        check_left: bool,
     ) -> Fates:
         """Rewrite, then checkpoint."""
         pending = len(chunk.pending())
+        under_way()
         fates = Fates()
         if pending:
             self._look_at_lease(partition)
