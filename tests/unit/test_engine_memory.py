@@ -12,7 +12,7 @@ from engine_kit import TO_SHIPPING, GivenCatalog, assert_migrated_once, at, old,
 from migronaut.core.ports import Owner, Pass, UnavailableError, WriteTooSlowError
 from migronaut.core.state import Direction, Partition, Scope, Status
 from migronaut.engine import Engine
-from migronaut.engine.drive import drive_all
+from migronaut.engine.drive import drive, drive_all
 from migronaut.engine.operator.registering import register
 from migronaut.engine.operator.status import BackgroundStatus
 from migronaut.engine.states import Request
@@ -328,3 +328,36 @@ def test_a_chain_behind_a_failed_one_holds_nobody_up(order: str) -> None:
     drive_all(Engine(ports), list(order), owner=OWNER, stop=StopEvent())
     found = {state.name: state.status for state in ports.store.states()}
     assert found == {"a": Status.FAILED, "b": Status.BLOCKED, "c": Status.BLOCKED}
+
+
+def test_a_checkpoint_without_writes_that_is_too_slow_is_tried_again_and_nothing_is_halved() -> None:
+    engine = memory(migrate=broken, max_document_errors=1000)
+    refusals = iter(range(3))
+
+    def reach(point: str) -> None:
+        if point == "store.checkpoint" and next(refusals, None) is not None:
+            raise WriteTooSlowError("the majority is away")
+
+    engine.server.interrupt = reach
+    status = engine.run(NAME)
+    assert status.status is Status.COMPLETED
+    assert status.left_out == status.totals.failed == 5
+    assert next(refusals, None) is None
+
+
+def test_a_checkpoint_that_is_never_written_ends_with_the_stop() -> None:
+    engine = memory(migrate=broken, max_document_errors=1000)
+    stop = StopEvent()
+    tries = 0
+
+    def reach(point: str) -> None:
+        nonlocal tries
+        if point == "store.checkpoint":
+            tries += 1
+            if tries == 5:
+                stop.set("shutdown")
+            raise WriteTooSlowError("the majority is away")
+
+    engine.server.interrupt = reach
+    assert drive(engine.engine, NAME, owner=OWNER, stop=stop) is None
+    assert tries <= 6

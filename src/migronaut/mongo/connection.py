@@ -149,7 +149,9 @@ def _translated(error: PyMongoError) -> Exception:
         case Meaning.CONFLICT:
             return WriteConflictError(told)
         case Meaning.OTHER if error.has_error_label("TransientTransactionError"):
-            return WriteConflictError(told)
+            # The server says that it passes; should it not, an outage ends as a failure, where conflicts would go on
+            # and on.
+            return UnavailableError(told)
     return _refusal(error) or PortError(told)
 
 

@@ -1,0 +1,87 @@
+"""One table says what a code of the server means, on every path."""
+
+from __future__ import annotations
+
+import pytest
+from pymongo.errors import AutoReconnect, OperationFailure
+
+from migronaut.core.ports import (
+    PortError,
+    UnavailableError,
+    WriteConflictError,
+    WriteTooLargeError,
+    WriteTooSlowError,
+)
+from migronaut.errors import ConnectionFailedError
+from migronaut.mongo.codes import Meaning, meaning_of, meaning_of_pipeline_error, refusal_kind
+from migronaut.mongo.connection import translating
+
+TRANSIENT = {"errorLabels": ["TransientTransactionError"]}
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (6, UnavailableError),
+        (64, UnavailableError),
+        (133, UnavailableError),
+        (189, UnavailableError),
+        (246, UnavailableError),
+        (11601, UnavailableError),
+        (14031, UnavailableError),
+        (50, WriteTooSlowError),
+        (290, WriteTooSlowError),
+        (257, WriteTooLargeError),
+        (388, WriteTooLargeError),
+        (10334, WriteTooLargeError),
+        (112, WriteConflictError),
+        (251, WriteConflictError),
+        (13, ConnectionFailedError),
+        (18, ConnectionFailedError),
+        (2, PortError),
+        (263, PortError),
+        (999_999, PortError),
+    ],
+)
+def test_what_leaves_a_port_for_a_code(code: int, error: type[Exception]) -> None:
+    with pytest.raises(Exception) as raised, translating():  # noqa: PT011 - its exact class is what is asserted
+        raise OperationFailure("SECRET", code)
+    assert type(raised.value) is error
+    assert "SECRET" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(246, UnavailableError), (50, WriteTooSlowError), (112, WriteConflictError), (999_999, UnavailableError)],
+)
+def test_a_transient_label_decides_only_about_codes_that_are_not_named(code: int, error: type[Exception]) -> None:
+    """SnapshotUnavailable bears it for ever on a capped collection: only an outage ends as a failure."""
+    with pytest.raises(Exception) as raised, translating():  # noqa: PT011 - its exact class is what is asserted
+        raise OperationFailure("labelled", code, TRANSIENT)
+    assert type(raised.value) is error
+
+
+def test_a_network_error_is_an_outage_whatever_it_says() -> None:
+    with pytest.raises(UnavailableError), translating():
+        raise AutoReconnect("gone")
+
+
+def test_an_unknown_code_speaks_of_a_document_only_where_a_pipeline_stopped_at_one() -> None:
+    assert meaning_of(40_000) is Meaning.OTHER
+    assert meaning_of(None) is Meaning.OTHER
+    assert meaning_of_pipeline_error(40_000, "Failed to optimize") is Meaning.DOCUMENT
+    assert meaning_of_pipeline_error(241, "Failed to parse number") is Meaning.DOCUMENT
+    assert meaning_of_pipeline_error(11601, "operation was interrupted") is Meaning.OUTAGE
+
+
+def test_a_refused_hint_is_no_fault_of_a_document() -> None:
+    assert meaning_of_pipeline_error(2, "planner returned error :: bad hint") is Meaning.OTHER
+    assert meaning_of_pipeline_error(2, "$slice needs a number") is Meaning.DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(11000, "refused"), (121, "refused"), (17419, "too-large"), (283, "shard-key"), (31025, "shard-key")],
+)
+def test_a_refusal_has_a_name(code: int, kind: str) -> None:
+    assert refusal_kind(code) == kind
