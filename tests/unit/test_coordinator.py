@@ -160,5 +160,12 @@ def test_a_migration_that_cannot_end_well_fails_with_a_reason(
 
 @pytest.mark.parametrize(("left_out", "expected"), [(0, Complete), (3, Complete), (4, Fail)])
 def test_documents_within_the_budget_do_not_fail_a_migration(left_out: int, expected: type) -> None:
-    state = evolve(STATE, left_out=left_out, spec=evolve(SPEC, max_document_errors=3))
+    state = evolve(STATE, bad_ids=tuple(range(left_out)), left_out=left_out, spec=evolve(SPEC, max_document_errors=3))
     assert isinstance(verdict(state, failed_partitions=0, remaining=0), expected)
+
+
+def test_ids_that_could_not_all_be_remembered_exceed_the_budget_too() -> None:
+    state = evolve(STATE, bad_ids=(1, 2), left_out=3, spec=evolve(SPEC, max_document_errors=1000))
+    judged = verdict(state, failed_partitions=0, remaining=0)
+    assert isinstance(judged, Fail)
+    assert "too large to be remembered" in judged.reason

@@ -12,8 +12,9 @@ from bson.int64 import Int64
 
 from migronaut.core.ports import WriteRefusedError
 from migronaut.memory import QueryUnsupportedError
-from migronaut.memory.server.elements import document, elements
+from migronaut.memory.server.elements import by_name
 from migronaut.memory.server.pipeline import compile_pipeline
+from migronaut.versioning import document
 
 DOCUMENT = {"_id": 1, "name": "Ada Lovelace", "n": Int64(1), "tags": [{"t": 1}, {"t": 2}, 3], "address": {"city": "X"}}
 
@@ -50,11 +51,11 @@ def test_fields_that_no_stage_touches_keep_their_bytes() -> None:
     broken = b"\x02text\x00\x02\x00\x00\x00\xff\x00"
     own, old = bson.encode({"_id": 1})[4:-1], bson.encode({"old": Decimal128("1.50")})[4:-1]
     pair = bson.encode({"pair": {"a": Int64(1), "b": 1}})[4:-1]
-    after = compile_pipeline([{"$set": {"old": 1, "new": "$text"}}])(document([own, broken, old, pair]))
-    assert list(elements(after)) == [b"_id", b"text", b"old", b"pair", b"new"]
-    assert elements(after)[b"text"] == broken
-    assert elements(after)[b"pair"] == pair
-    assert elements(after)[b"new"] == broken.replace(b"text", b"new")
+    after = compile_pipeline([{"$set": {"old": 1, "new": "$text"}}])(document(own, broken, old, pair))
+    assert list(by_name(after)) == [b"_id", b"text", b"old", b"pair", b"new"]
+    assert by_name(after)[b"text"] == broken
+    assert by_name(after)[b"pair"] == pair
+    assert by_name(after)[b"new"] == broken.replace(b"text", b"new")
 
 
 def test_a_field_that_is_set_again_returns_to_its_old_place() -> None:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import logging
 import signal
 import sys
+import threading
 from types import FrameType
 from typing import Any
 
@@ -56,10 +59,40 @@ def test_an_exception_of_migrate_takes_the_slot_of_its_document_only() -> None:
 
 def test_an_interrupt_in_migrate_is_not_a_document_error() -> None:
     def interrupted(doc: Any) -> Any:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         run(migrate=interrupted)
+
+
+class Ended(BaseException):
+    """A class of the user's that is no Exception."""
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, SystemExit, Ended])
+def test_whatever_migrate_raises_is_an_error_of_its_document(kind: type[BaseException]) -> None:
+    def raising(given: Any) -> Any:
+        raise kind
+
+    for result in run(migrate=raising):
+        assert isinstance(result, TransformError)
+        assert f"{kind.__name__} at line" in describe(result)
+    with pytest.raises(TransformError, match=rf"{kind.__name__} at line"):
+        run(migrate_many=raising)
+
+
+def test_what_another_thread_sends_into_migrate_is_not_its_error() -> None:
+    """So Dramatiq ends what runs too long."""
+
+    def sent(given: Any) -> Any:
+        ident = ctypes.c_ulong(threading.get_ident())
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(Ended))
+        while True:
+            pass
+
+    for way in ("migrate", "migrate_many"):
+        with pytest.raises(Ended):
+            run(**{way: sent})
 
 
 def exiting(given: Any) -> Any:

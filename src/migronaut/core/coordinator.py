@@ -11,7 +11,17 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from migronaut.core.state import SCHEMA, TERMINAL, BackgroundState, DocumentError, Phase, Status
+from migronaut.core.state import (
+    MAX_BAD_BYTES,
+    MAX_BAD_IDS,
+    NOT_REMEMBERED,
+    SCHEMA,
+    TERMINAL,
+    BackgroundState,
+    DocumentError,
+    Phase,
+    Status,
+)
 from migronaut.core.wording import plural, sentence
 
 POLL = 5.0
@@ -221,8 +231,8 @@ def verdict(
         remaining: Documents still matching, without those left out; counting to 1 is enough.
         last_error: What one of the failed partitions raised last, as it may be shown.
     """
-    if state.left_out > state.spec.max_document_errors:
-        return Fail(reason=budget_text(state.left_out, state.spec.max_document_errors))
+    if reason := over_budget(state):
+        return Fail(reason=reason)
     if failed_partitions:
         failed = f"{plural(failed_partitions, 'partition')} failed {plural(state.spec.max_slice_failures, 'time')}"
         return Fail(reason=f"{failed} in a row: {last_error}" if last_error else f"{failed} in a row")
@@ -261,6 +271,14 @@ def mending(name: str, reason: str | None) -> str:
     )
 
 
-def budget_text(failed: int, budget: int) -> str:
-    """Why too many bad documents end a migration."""
-    return f"{plural(failed, 'document')} could not be migrated; max_document_errors allows {budget}"
+def over_budget(state: BackgroundState) -> str | None:
+    """Why the documents that could not be migrated end a migration; None when it may go on without them."""
+    failed, budget = state.left_out, state.spec.max_document_errors
+    if failed > budget:
+        return f"{plural(failed, 'document')} could not be migrated; max_document_errors allows {budget}"
+    if len(state.bad_ids) < min(failed, MAX_BAD_IDS) or any(error.kind == NOT_REMEMBERED for error in state.errors):
+        return (
+            f"{plural(failed, 'document')} could not be migrated, and their ids are too large to be remembered "
+            f"({MAX_BAD_BYTES // 2**20} MiB), so that they cannot be left out"
+        )
+    return None

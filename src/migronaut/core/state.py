@@ -16,6 +16,10 @@ SCHEMA = 1
 """Layout of the stored state. A state with a higher number belongs to a newer release."""
 
 MAX_BAD_IDS = 1000
+MAX_BAD_BYTES = 1024 * 1024
+"""Bytes of ids of documents left out that one record remembers; a record of MongoDB holds 16 MiB."""
+NOT_REMEMBERED = "not-remembered"
+"""Kind of the document error that says that not all ids could be remembered."""
 MAX_ERRORS = 20
 MAX_HISTORY = 50
 

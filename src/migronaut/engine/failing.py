@@ -9,13 +9,29 @@ from typing import Any
 import bson
 from attrs import evolve
 
-from migronaut.core.coordinator import budget_text
+from migronaut.core.coordinator import over_budget
 from migronaut.core.lifecycle import Action
 from migronaut.core.ports import Store
-from migronaut.core.state import MAX_BAD_IDS, MAX_ERRORS, TERMINAL, BackgroundState, Partition, Status
+from migronaut.core.state import MAX_BAD_BYTES, MAX_BAD_IDS, MAX_ERRORS, TERMINAL, BackgroundState, Partition, Status
 from migronaut.engine.states import acted, change
 from migronaut.engine.work import current_pass
 from migronaut.versioning import CODEC
+
+
+def remembered(ids: Sequence[Any]) -> list[Any]:
+    """Those of the ids, from the first on, that one record can remember; one that is larger than all may be is none."""
+    kept: list[Any] = []
+    size = 0
+    for id_ in ids[:MAX_BAD_IDS]:
+        size += len(_encoded(id_))
+        if size > MAX_BAD_BYTES:
+            break
+        kept.append(id_)
+    return kept
+
+
+def _encoded(id_: Any) -> bytes:
+    return bson.encode({"_id": id_}, codec_options=CODEC)
 
 
 def with_bad(state: BackgroundState, partitions: Sequence[Partition]) -> BackgroundState:
@@ -26,14 +42,14 @@ def with_bad(state: BackgroundState, partitions: Sequence[Partition]) -> Backgro
     errors = sorted([*state.errors, *fresh], key=lambda error: error.at)
     return evolve(
         state,
-        bad_ids=tuple(ids[:MAX_BAD_IDS]),
+        bad_ids=tuple(remembered(ids)),
         left_out=max(len(ids), state.left_out),
         errors=tuple(errors[-MAX_ERRORS:]),
     )
 
 
 def _distinct(ids: Iterable[Any]) -> list[Any]:
-    return list({bson.encode({"_id": id_}, codec_options=CODEC): id_ for id_ in ids}.values())
+    return list({_encoded(id_): id_ for id_ in ids}.values())
 
 
 def check_budget(store: Store, name: str) -> bool:
@@ -41,9 +57,8 @@ def check_budget(store: Store, name: str) -> bool:
 
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
         named = with_bad(state, store.partitions(current_pass(state)))
-        if state.status is not Status.RUNNING or named.left_out <= state.spec.max_document_errors:
-            return None
-        return failed(named, budget_text(named.left_out, state.spec.max_document_errors), at)
+        reason = over_budget(named)
+        return failed(named, reason, at) if reason and state.status is Status.RUNNING else None
 
     return change(store, name, decide).status in TERMINAL
 

@@ -10,6 +10,10 @@ from contextlib import contextmanager
 from migronaut.core.ports import Stop
 
 
+class LeftToStopError(Exception):
+    """A function of the user's raised while its lane was to stop: the batch is left as it was."""
+
+
 class StopEvent:
     """A request to stop, with its reason; the first reason stands."""
 

@@ -28,7 +28,7 @@ from migronaut.errors import TransactionsUnsupportedError
 from migronaut.memory.database import MemoryServer
 from migronaut.memory.leases import checkpointed
 from migronaut.memory.server.collection import Stored, Work
-from migronaut.memory.server.elements import elements, inner
+from migronaut.memory.server.elements import by_name, inner
 from migronaut.memory.server.order import Key, as_stored, bracket_of, sort_key
 from migronaut.memory.server.pipeline import compile_pipeline
 from migronaut.memory.server.query import compile_query
@@ -318,7 +318,7 @@ class MemoryDocuments:
         statement = writes[index].statement
         if len(statement) > self._server.max_document_size:
             raise WriteRefusedError(_STATEMENT_TOO_LARGE, index, kind="too-large")
-        parts = elements(statement)
+        parts = by_name(statement)
         query: dict[str, Any] = bson.decode(inner(parts[b"q"], b"q"), codec_options=CODEC)
         key = sort_key(as_stored(writes[index].id))
         stored = work.get(key)

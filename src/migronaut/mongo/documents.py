@@ -108,8 +108,7 @@ class MongoDocuments:
             return tuple(bracket.name for bracket in BRACKETS if self._holds(bracket.name))
 
     def _holds(self, bracket: str) -> bool:
-        found = self._collection.find_one({"_id": type_filter(bracket)}, {"_id": 1}, hint=BY_ID)
-        return found is not None
+        return self._scans.holds({"_id": type_filter(bracket)})
 
     def sample(
         self, match: Mapping[str, Any], *, size: int, collection_first: bool, timeout: float
@@ -200,7 +199,9 @@ class MongoDocuments:
         self, writes: Sequence[Write], indexes: Sequence[int], must_leave: Mapping[str, Any], session: ClientSession
     ) -> None:
         """Refuse the first written document that would match for ever."""
-        still = self._scans.by_id([writes[index].id for index in indexes], match=must_leave, session=session)
+        still = self._scans.by_id(
+            [writes[index].id for index in indexes], match=must_leave, session=session, ids_only=True
+        )
         if still:
             keys = {bson.encode({"_id": bson.decode(raw, CODEC)["_id"]}, codec_options=CODEC) for raw in still}
             for index in indexes:

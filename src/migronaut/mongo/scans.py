@@ -71,6 +71,11 @@ class Scans:
         with cursor:
             return [document for reply in replies(cursor) for document in split(reply)]
 
+    def holds(self, query: Mapping[str, Any]) -> bool:
+        """Whether any document matches, by the index on ``_id``; it is not decoded."""
+        with self._collection.find_raw_batches(query, _ID_ONLY, limit=1, hint=BY_ID) as cursor:
+            return any(split(reply) for reply in replies(cursor))
+
     def indexed(self) -> bool:
         """Whether there is an index on version and ``_id``."""
         return len(self.hint()) > 1

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import signal
 import traceback
+from asyncio import CancelledError
 from collections.abc import Callable
+from dis import opname
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -44,7 +46,8 @@ class Context:
     """What a function that takes a second parameter is given.
 
     Args:
-        stop: Set when the lane should end; look at it in long loops.
+        stop: Set when the lane should end. Look at it in long loops, and raise whatever you like once ``is_set()``: the
+            batch is left as it was, and nothing counts as failed.
         logger: Messages of the migration; never log documents or ids.
         direction: ``"forward"`` or ``"revert"``.
         background: The piece of work at hand.
@@ -77,12 +80,10 @@ def transform_one_by_one(function: Callable[..., object]) -> Transform:
     def slot(document: Document, context: Context) -> object:
         try:
             return function(document, context) if with_context else function(document)
-        except SystemExit as error:
-            return _exit_error(error)
-        except Exception as error:
-            if from_signal(error):
+        except BaseException as error:
+            if not _of_the_function(error):
                 raise  # a time limit, say: nothing that this document did
-            return error
+            return _as_error(error)
 
     return Transform(lambda documents, context: [slot(document, context) for document in documents])
 
@@ -95,8 +96,12 @@ def transform_many(function: Callable[..., object]) -> Transform:
         count = len(documents)
         try:
             results = function(documents, context) if with_context else function(documents)
-        except SystemExit as error:
-            raise _exit_error(error) from error
+        except Exception:
+            raise
+        except BaseException as error:
+            if not _of_the_function(error):
+                raise
+            raise _as_error(error) from error
         if not isinstance(results, list | tuple):
             raise TransformError(
                 f"The function for many documents returned {type(results).__name__}; "
@@ -114,15 +119,30 @@ def transform_many(function: Callable[..., object]) -> Transform:
     return Transform(call)
 
 
-def _exit_error(exit_: SystemExit) -> TransformError:
-    """An exit that a migration asked for, as an error of it: it would end a worker, again and again.
+def _as_error(raised: BaseException) -> Exception:
+    """What a function raised, as an error of it: another kind would end a worker, again and again."""
+    if isinstance(raised, Exception):
+        return raised
+    return TransformError(f"{describe(raised)}; a migration must not end the process: raise another exception.")
 
-    Raises:
-        SystemExit: The handler of a signal asked for it.
-    """
-    if from_signal(exit_):
-        raise exit_
-    return TransformError(f"{describe(exit_)}; a migration must not end the process: raise another exception.")
+
+def _of_the_function(raised: BaseException) -> bool:
+    """False when it came from outside while the function ran: by a signal, or sent by another thread."""
+    if from_signal(raised):
+        return False
+    if isinstance(raised, Exception | SystemExit | GeneratorExit | CancelledError):
+        return True
+    # What comes from outside interrupts at any instruction but this one.
+    return _raised_by_a_statement(raised)
+
+
+def _raised_by_a_statement(raised: BaseException) -> bool:
+    innermost = raised.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    if innermost is None:
+        return False
+    return opname[innermost.tb_frame.f_code.co_code[innermost.tb_lasti]] == "RAISE_VARARGS"
 
 
 def from_signal(raised: BaseException) -> bool:

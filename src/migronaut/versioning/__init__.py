@@ -7,7 +7,9 @@ not as Python: what the transform left alone keeps its stored type to the byte.
 
 from migronaut.versioning.codec import CODEC, DocumentInvalidError, InvalidKind
 from migronaut.versioning.contract import guard_filter, match_filter, match_hash, read_version
+from migronaut.versioning.elements import document, elements
 from migronaut.versioning.equality import same_bson
+from migronaut.versioning.faithful import check_faithful, id_of_raw
 from migronaut.versioning.stages import closing_stages
 from migronaut.versioning.updates import UpdateBuilder, encode_statement
 
@@ -16,9 +18,13 @@ __all__ = [
     "DocumentInvalidError",
     "InvalidKind",
     "UpdateBuilder",
+    "check_faithful",
     "closing_stages",
+    "document",
+    "elements",
     "encode_statement",
     "guard_filter",
+    "id_of_raw",
     "match_filter",
     "match_hash",
     "read_version",

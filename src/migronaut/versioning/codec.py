@@ -8,7 +8,6 @@ from typing import Any, Literal
 import bson
 from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions, DatetimeConversion
-from bson.errors import BSONError
 
 CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
     document_class=dict,
@@ -18,7 +17,9 @@ CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
 )
 """How documents are read and written, whatever the client of the user is set to."""
 
-InvalidKind = Literal["invalid-version", "not-a-mapping", "id-changed", "bad-key", "not-encodable", "unchanged"]
+InvalidKind = Literal[
+    "invalid-version", "not-a-mapping", "id-changed", "bad-key", "not-encodable", "not-faithful", "unchanged"
+]
 
 
 class DocumentInvalidError(Exception):
@@ -43,8 +44,8 @@ def encoded(doc: Mapping[str, Any]) -> bytes:
     """
     try:
         return bson.encode(doc, codec_options=CODEC)
-    # The cause quotes the value, so it is cut off.
-    except (BSONError, OverflowError, RecursionError, TypeError, ValueError):
+    # A value of the user's may raise anything. The cause quotes the value, so it is cut off.
+    except Exception:
         raise DocumentInvalidError(
             "not-encodable", "The result holds a value that BSON cannot store: return plain BSON types."
         ) from None

@@ -52,8 +52,9 @@ def _same_plain(a: Any, b: Any) -> bool:
     and subclasses it refuses: what contains them is encoded.
     """
     try:
-        return a == b and marshal.dumps(a, _PLAIN) == marshal.dumps(b, _PLAIN)
-    except ValueError:
+        return bool(a == b) and marshal.dumps(a, _PLAIN) == marshal.dumps(b, _PLAIN)
+    # Comparing calls values of the user's, which may raise anything (the "not available" of a data frame does).
+    except Exception:
         return False
 
 

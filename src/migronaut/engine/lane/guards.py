@@ -17,7 +17,7 @@ from migronaut.core.ports import Checkpoint, Documents, Store, UnderWay, Write
 from migronaut.core.state import Counters, Cursor, Partition
 from migronaut.engine.lane.items import Chunk, Item, Pending
 from migronaut.engine.work import Work
-from migronaut.versioning import CODEC, DocumentInvalidError, read_version
+from migronaut.versioning import CODEC, DocumentInvalidError, id_of_raw, read_version
 
 
 @frozen(kw_only=True)
@@ -184,7 +184,7 @@ class FieldGuard(_Writing):
 
     def _now(self, writes: Sequence[Write], match: Mapping[str, Any] | None) -> dict[bytes, bytes]:
         raws = self.documents.fetch([write.id for write in writes], match=match)
-        return {_key(bson.decode(raw, CODEC)["_id"]): raw for raw in raws}
+        return {_key(id_of_raw(raw)): raw for raw in raws}
 
     def _ours(self, write: Write, raw: bytes) -> bool:
         """The stored document is one revision on from the one that was transformed."""

@@ -10,19 +10,28 @@ from attrs import evolve, frozen
 from bson.errors import BSONError
 
 from migronaut.core.ports import Checkpoint, Store, Write
-from migronaut.core.state import MAX_ERRORS, Counters, DocumentError
+from migronaut.core.state import MAX_ERRORS, NOT_REMEMBERED, Counters, DocumentError
+from migronaut.engine.failing import remembered
+from migronaut.engine.stopping import LeftToStopError
 from migronaut.engine.work import Work
-from migronaut.errors import describe
+from migronaut.errors import TransformError, describe
 from migronaut.spec import Context
-from migronaut.versioning import CODEC, DocumentInvalidError, encode_statement, guard_filter
+from migronaut.versioning import (
+    CODEC,
+    DocumentInvalidError,
+    check_faithful,
+    encode_statement,
+    guard_filter,
+    id_of_raw,
+)
 
 _REFUSED = "MongoDB refused the new document: correct the migration, or the document, and retry."
+_NOT_REMEMBERED = "The ids of the documents that failed are too large to be remembered: they cannot be left out."
 _TEXTS = {
     "still-matches": "The new document matches the filter as the old one did, so it would be migrated for ever: "
     "correct the migration or its filter, and retry.",
     "too-large": "The new document is larger than MongoDB takes: make it smaller, or split it, and retry.",
 }
-_LENIENT = CODEC.with_options(unicode_decode_error_handler="replace")
 
 
 @frozen
@@ -98,8 +107,11 @@ def checkpoint_of(bad: Sequence[Bad], store: Store) -> Checkpoint:
     if not bad:
         return Checkpoint()
     at = store.now()
-    errors = tuple(DocumentError(at=at, kind=item.kind, message=item.message) for item in bad[:MAX_ERRORS])
-    return Checkpoint(bad_ids=tuple(item.id for item in bad), errors=errors, counters=Counters(failed=len(bad)))
+    errors = [DocumentError(at=at, kind=item.kind, message=item.message) for item in bad[:MAX_ERRORS]]
+    ids = remembered([item.id for item in bad])
+    if len(ids) < len(bad):
+        errors = [*errors[: MAX_ERRORS - 1], DocumentError(at=at, kind=NOT_REMEMBERED, message=_NOT_REMEMBERED)]
+    return Checkpoint(bad_ids=tuple(ids), errors=tuple(errors), counters=Counters(failed=len(bad)))
 
 
 def prepare(raws: Sequence[bytes], work: Work, context: Context) -> list[Item]:
@@ -124,11 +136,20 @@ def _one_by_one(raws: Sequence[bytes], work: Work, context: Context) -> list[Ite
         try:
             original, copy = bson.decode(raw, CODEC), bson.decode(raw, CODEC)
         except (BSONError, ValueError):
-            id_ = bson.decode(raw, _LENIENT)["_id"]
-            found.append(Bad(id_, "not-decodable", "The document is not valid BSON; correct it and retry."))
+            found.append(Bad(_id_of(raw), "not-decodable", "The document is not valid BSON; correct it and retry."))
         else:
             found += _items([raw], [original], [copy], work, context)
     return found
+
+
+def _id_of(raw: bytes) -> Any:
+    try:
+        return id_of_raw(raw)
+    except (BSONError, ValueError):
+        raise TransformError(
+            "A document has an _id that is not valid BSON, so that it cannot even be named: insert it under "
+            "another _id, delete it, and retry."
+        ) from None
 
 
 def _items(
@@ -140,7 +161,14 @@ def _items(
 ) -> list[Item]:
     if work.transform is None:
         raise TypeError("this work is done by a pipeline")
-    results = work.transform.call(copies, context)
+    try:
+        results = work.transform.call(copies, context)
+    except Exception as error:
+        if context.stop.is_set():
+            raise LeftToStopError from error
+        raise
+    if context.stop.is_set() and any(isinstance(result, Exception) for result in results):
+        raise LeftToStopError
     return [_item(*each, work) for each in zip(raws, originals, results, strict=True)]
 
 
@@ -150,7 +178,11 @@ def _item(raw: bytes, original: dict[str, Any], result: object, work: Work) -> I
         return Bad(id_, "transform-raised", describe(result))
     try:
         update = work.builder.build(original, result)
+        check_faithful(raw, original, update)
         statement = encode_statement(guard_filter(original, spec=work.spec, guard=work.guard), update)
     except DocumentInvalidError as error:
         return Bad(id_, error.kind, str(error))
+    except Exception as error:
+        # A result may be of any class, whose methods raise what they like.
+        return Bad(id_, "not-encodable", f"The result cannot be read ({describe(error)}): return plain BSON types.")
     return Write(id=id_, before=raw, statement=statement)

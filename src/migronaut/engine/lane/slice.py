@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from attrs import frozen
 
 from migronaut.core.coordinator import file_notice
 from migronaut.core.lane import LaneFacts, Outcome, SliceResult, before_batch, control
-from migronaut.core.ports import Busy, Claim, Documents, Exhausted, Owner, Stop
+from migronaut.core.ports import Busy, Claim, Documents, Exhausted, Owner, PortError, Stop
 from migronaut.core.state import Counters, Cursor, Guard, Partition
 from migronaut.engine.failing import check_budget
 from migronaut.engine.lane.ahead import Ahead
@@ -21,7 +22,7 @@ from migronaut.engine.lane.ranges import RangeByFilter, RangeInTransaction
 from migronaut.engine.patience import patiently
 from migronaut.engine.ports import Ports
 from migronaut.engine.sources import find_source
-from migronaut.engine.stopping import AnyStop
+from migronaut.engine.stopping import AnyStop, LeftToStopError
 from migronaut.engine.work import Work, current_pass, work_of
 from migronaut.errors import LeaseLostError, describe
 from migronaut.spec import Context, RunInfo
@@ -110,8 +111,15 @@ class _Slice:
                 outcome = self._batches(partition, lost)
         except LeaseLostError:
             return Outcome.LOST
+        except LeftToStopError:
+            outcome = Outcome.STOPPED if self.request.stop.is_set() else Outcome.LOST
         except Exception as error:
             self._count_failure(partition, error)
+            raise
+        except BaseException:
+            # Whatever ends this thread: nobody has to wait until the lease has run out.
+            with suppress(PortError):
+                store.release(partition)
             raise
         if outcome is not None:
             store.release(partition)

@@ -11,10 +11,10 @@ import bson
 from attrs import frozen
 
 from migronaut.core.ports import WriteConflictError, WriteRefusedError
-from migronaut.memory.server.elements import document, elements, updated
+from migronaut.memory.server.elements import by_name, updated
 from migronaut.memory.server.order import Key, as_stored, sort_key
 from migronaut.memory.server.query import compile_query
-from migronaut.versioning import CODEC
+from migronaut.versioning import CODEC, document
 
 # Texts that are no UTF-8 must not keep a document from being found.
 _TOLERANT = CODEC.with_options(unicode_decode_error_handler="surrogateescape")
@@ -60,8 +60,8 @@ class MemoryCollection:
         with self.lock:
             work = self.begin()
             for raw in raws:
-                parts = elements(raw)
-                ordered = document([parts[b"_id"], *(part for name, part in parts.items() if name != b"_id")])
+                parts = by_name(raw)
+                ordered = document(parts[b"_id"], *(part for name, part in parts.items() if name != b"_id"))
                 work.insert(ordered)
             work.commit()
 

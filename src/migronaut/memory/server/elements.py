@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import bson
@@ -10,54 +9,15 @@ from bson.int64 import Int64
 
 from migronaut.core.ports import WriteRefusedError
 from migronaut.memory.server.query import QueryUnsupportedError
-from migronaut.versioning import CODEC
+from migronaut.versioning import CODEC, document, elements
 
-_FIXED = {
-    0x01: 8,
-    0x06: 0,
-    0x07: 12,
-    0x08: 1,
-    0x09: 8,
-    0x0A: 0,
-    0x10: 4,
-    0x11: 8,
-    0x12: 8,
-    0x13: 16,
-    0x7F: 0,
-    0xFF: 0,
-}
-_AFTER_LENGTH = {0x02: 4, 0x03: 0, 0x04: 0, 0x05: 5, 0x0C: 16, 0x0D: 4, 0x0E: 4, 0x0F: 0}
 _OPERATORS = frozenset({b"$set", b"$unset", b"$inc"})
 _BAD_VALUE, _TYPE_MISMATCH, _IMMUTABLE = 2, 14, 66
 
 
-def elements(raw: bytes) -> dict[bytes, bytes]:
-    """The top-level elements of a document by name, each with its type and name as stored.
-
-    Source: the BSON specification, version 1.1.
-    """
-    found = {}
-    at = 4
-    while raw[at]:
-        start = at
-        value = raw.index(0, start + 1) + 1
-        at = value + _size(raw, raw[start], value)
-        found[raw[start + 1 : value - 1]] = raw[start:at]
-    return found
-
-
-def _size(raw: bytes, kind: int, at: int) -> int:
-    if kind in _FIXED:
-        return _FIXED[kind]
-    if kind in _AFTER_LENGTH:
-        return int.from_bytes(raw[at : at + 4], "little") + _AFTER_LENGTH[kind]
-    return raw.index(0, raw.index(0, at) + 1) + 1 - at
-
-
-def document(parts: Iterable[bytes]) -> bytes:
-    """A document of these elements."""
-    body = b"".join(parts)
-    return (len(body) + 5).to_bytes(4, "little") + body + b"\0"
+def by_name(raw: bytes) -> dict[bytes, bytes]:
+    """The top-level elements of a document by name; of two with one name, the last."""
+    return dict(elements(raw))
 
 
 def inner(element: bytes, name: bytes) -> bytes:
@@ -72,26 +32,26 @@ def updated(before: bytes, update: bytes) -> bytes:
         WriteRefusedError: As the server would refuse it.
         QueryUnsupportedError: Another operator, or a path.
     """
-    operators = elements(update)
-    old = elements(before)
+    operators = by_name(update)
+    old = by_name(before)
     if not any(name.startswith(b"$") for name in operators):
         return _with_id(old, [part for name, part in operators.items() if name != b"_id"], operators.get(b"_id"))
-    fields = dict(old)
+    kept = dict(old)
     fresh: dict[bytes, bytes] = {}
     for operator, part in operators.items():
         _check_operator(operator)
-        for name, change in elements(inner(part, operator)).items():
+        for name, change in by_name(inner(part, operator)).items():
             if b"." in name:
                 raise QueryUnsupportedError("updates of a path", "write whole top-level fields")
             if operator == b"$unset":
-                fields.pop(name, None)
+                kept.pop(name, None)
                 continue
             result = _increased(old.get(name), change, name) if operator == b"$inc" else change
-            (fields if name in fields else fresh)[name] = result
-    parts = [part for name, part in fields.items() if name != b"_id"]
+            (kept if name in kept else fresh)[name] = result
+    parts = [part for name, part in kept.items() if name != b"_id"]
     # The server adds new fields in the order of their names.
     added = [fresh[name] for name in sorted(fresh, key=_name_order) if name != b"_id"]
-    return _with_id(old, parts + added, fields.get(b"_id"))
+    return _with_id(old, parts + added, kept.get(b"_id"))
 
 
 def _check_operator(operator: bytes) -> None:
@@ -103,7 +63,7 @@ def _with_id(old: dict[bytes, bytes], parts: list[bytes], new_id: bytes | None) 
     own = old[b"_id"]
     if new_id is not None and new_id != own:
         raise WriteRefusedError(_IMMUTABLE)
-    return document([own, *parts])
+    return document(own, *parts)
 
 
 def _name_order(name: bytes) -> tuple[Any, ...]:
@@ -124,7 +84,7 @@ def _increased(old: bytes | None, change: bytes, name: bytes) -> bytes:
 
 
 def _number(element: bytes) -> int | float:
-    (value,) = bson.decode(document([element]), codec_options=CODEC).values()
+    (value,) = bson.decode(document(element), codec_options=CODEC).values()
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise WriteRefusedError(_TYPE_MISMATCH)
     return value

@@ -13,7 +13,6 @@ from typing import Any
 import bson
 
 from migronaut.core.ports import WriteRefusedError
-from migronaut.memory.server.elements import document
 from migronaut.memory.server.expressions import ROOT, Expression, compile_expression, is_operator, path_parts
 from migronaut.memory.server.projection import Node
 from migronaut.memory.server.query import QueryUnsupportedError
@@ -31,7 +30,7 @@ from migronaut.memory.server.values import (
     present,
     stored_document,
 )
-from migronaut.versioning import CODEC
+from migronaut.versioning import CODEC, document
 
 Stage = Callable[[Value], Value]
 _NO_DOCUMENT, _ID_TYPE, _IMMUTABLE = 40228, 53, 66
@@ -73,7 +72,7 @@ def _written(before: bytes, after: dict[bytes, Value]) -> bytes:
         raise WriteRefusedError(_ID_TYPE)
     if key(new) != key(own):
         raise WriteRefusedError(_IMMUTABLE)
-    return document([element(_ID, new), *(element(name, value) for name, value in after.items())])
+    return document(element(_ID, new), *(element(name, value) for name, value in after.items()))
 
 
 def _stage(stage: Value) -> Stage:

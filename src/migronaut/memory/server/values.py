@@ -15,9 +15,9 @@ import bson
 from attrs import frozen
 
 from migronaut.memory.server import order
-from migronaut.memory.server.elements import document, elements, inner
+from migronaut.memory.server.elements import by_name, inner
 from migronaut.memory.server.query import QueryUnsupportedError
-from migronaut.versioning import CODEC
+from migronaut.versioning import CODEC, document
 
 _TOLERANT = CODEC.with_options(unicode_decode_error_handler="surrogateescape")
 
@@ -86,7 +86,7 @@ def fields(value: Value) -> dict[bytes, Value]:
     """
     if isinstance(value.data, Mapping):
         return dict(value.data)
-    found = elements(_stored(value))
+    found = by_name(_stored(value))
     if sum(len(element) for element in found.values()) + 5 != len(_stored(value)):
         raise QueryUnsupportedError("documents in which a name occurs twice")
     return {name: Value(Kind(element[0]), inner(element, name)) for name, element in found.items()}
@@ -108,8 +108,8 @@ def encoded(value: Value) -> bytes:
         return value.data
     if isinstance(value.data, tuple):
         there = [item for item in value.data if item.kind != Kind.MISSING]
-        return document(element(b"%d" % index, item) for index, item in enumerate(there))
-    return document(element(name, field) for name, field in present(value).items())
+        return document(*(element(b"%d" % index, item) for index, item in enumerate(there)))
+    return document(*(element(name, field) for name, field in present(value).items()))
 
 
 def element(name: bytes, value: Value) -> bytes:
@@ -206,7 +206,7 @@ def key(value: Value) -> order.Key:
 
 
 def _decoded(value: Value) -> Any:
-    return bson.decode(document([element(b"", value)]), codec_options=_TOLERANT)[""]
+    return bson.decode(document(element(b"", value)), codec_options=_TOLERANT)[""]
 
 
 def _stored(value: Value) -> bytes:
