@@ -105,8 +105,14 @@ def test_what_requires_another_waits_for_it(rig: Rig) -> None:
     rig.register(later, name=LATER, requires=(NAME,))
     assert rig.status(LATER).status == Status.BLOCKED
     assert rig.status(LATER).waits_for == (NAME,)
-    assert rig.coordinate(name=LATER) == Wait(reason=f"waits for {NAME}")
+    waiting = rig.coordinate(name=LATER)
+    assert isinstance(waiting, Wait)
+    assert waiting.reason == f"waits for {NAME}, which is not registered (`migronaut up` does it)"
+    assert waiting.for_operator
     rig.register()
+    waiting = rig.coordinate(name=LATER)
+    assert isinstance(waiting, Wait)
+    assert (waiting.reason, waiting.for_operator) == (f"waits for {NAME}, which is pending", False)
     assert rig.run() is Status.COMPLETED
     assert rig.run(name=LATER) is Status.COMPLETED
     assert rig.db.orders.count_documents({"third": True, "schema_version": 3}) == COUNT
@@ -191,7 +197,7 @@ def test_a_file_that_is_another_one_on_this_worker_is_waited_for_and_told_once(
     assert rig.coordinate() == Wait(reason=reason, for_operator=True)
     rig.coordinate()
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        f"{NAME} waits: {reason}"
+        f"{NAME}: {reason}"
     ]
     status = rig.status()
     assert (status.file, status.notice) == ("changed", reason)

@@ -28,6 +28,7 @@ from migronaut.core.coordinator import (
     next_step,
     verdict,
 )
+from migronaut.core.order import Awaited
 from migronaut.core.state import SCHEMA, BackgroundState, Phase, Plan, Spec, Status
 
 AT = datetime(2026, 1, 1)
@@ -55,6 +56,8 @@ def _facts(**changes: Any) -> Facts:
     return evolve(FACTS, state=state, **{name: value for name, value in changes.items() if name in names})
 
 
+COMES = Awaited(name="a.py", why="which is running", status=Status.RUNNING, stuck=False)
+STUCK = Awaited(name="b.py", why="which failed", status=Status.FAILED, stuck=True)
 REPLAN = {"phase": Phase.REPLAN}
 
 
@@ -79,6 +82,11 @@ REPLAN = {"phase": Phase.REPLAN}
         pytest.param(_facts(**REPLAN), MakePlan(same_pass=True), id="replan, nobody at work"),
         pytest.param(_facts(tally=Tally()), Finalize(), id="nothing open"),
         pytest.param(_facts(tally=Tally(failed=2)), Finalize(), id="only failed partitions"),
+        pytest.param(_facts(tally=Tally(failed=1), unmet=(COMES,)), Finalize(), id="a failure is told at once"),
+        pytest.param(_facts(**REPLAN, unmet=(COMES,)), MakePlan(same_pass=True), id="a pass under way is cut anew"),
+        pytest.param(
+            _facts(tally=Tally(claimable=1), unmet=(COMES,)), Process(lanes=1, slots=4), id="what is open is worked"
+        ),
         pytest.param(_facts(tally=Tally(claimable=9)), Process(lanes=4, slots=4), id="more than slots"),
         pytest.param(_facts(tally=Tally(claimable=2)), Process(lanes=2, slots=4), id="fewer than slots"),
         pytest.param(
@@ -104,7 +112,11 @@ def test_the_facts_decide_the_step(facts: Facts, step: Step) -> None:
     [
         (_facts(schema=SCHEMA + 1), "newer release"),
         (_facts(schema=SCHEMA + 1, status=Status.COMPLETED), "newer release"),
-        (_facts(status=Status.BLOCKED, unmet=("a.py", "b.py")), "a.py, b.py"),
+        (_facts(status=Status.BLOCKED, unmet=(COMES, STUCK)), "waits for a.py, which is running, and b.py, which failed"),
+        (_facts(status=Status.PENDING, unmet=(COMES,)), "waits for a.py"),
+        (_facts(status=Status.PENDING, plan=None, generation=0, unmet=(COMES,)), "waits for a.py"),
+        (_facts(rolled_generation=1, unmet=(COMES,)), "waits for a.py"),
+        (_facts(tally=Tally(), unmet=(COMES,)), "waits for a.py"),
         (_facts(file=FileFact.CHANGED), "differs from the registered one"),
         (_facts(file=FileFact.MISSING, status=Status.PENDING), "not on this machine"),
         (_facts(file=FileFact.UNUSABLE), "cannot be used on this machine"),
@@ -116,6 +128,13 @@ def test_what_cannot_go_on_waits_and_says_why(facts: Facts, reason: str) -> None
     assert isinstance(step, Wait)
     assert reason in step.reason
     assert 0 < step.retry_after <= 5
+
+
+@pytest.mark.parametrize(("unmet", "for_operator"), [((COMES,), False), ((COMES, STUCK), True)])
+def test_what_will_not_come_by_itself_is_for_an_operator(unmet: tuple[Awaited, ...], for_operator: bool) -> None:
+    step = next_step(_facts(status=Status.BLOCKED, unmet=unmet))
+    assert isinstance(step, Wait)
+    assert (step.for_operator, step.awaits) == (for_operator, unmet)
 
 
 @pytest.mark.parametrize("tally", [Tally(), Tally(claimable=3), Tally(leased=1)])

@@ -22,6 +22,7 @@ from migronaut.core.state import (
     Phase,
     Status,
 )
+from migronaut.core.order import Awaited, waiting_text
 from migronaut.core.wording import plural, sentence
 
 POLL = 5.0
@@ -74,7 +75,7 @@ class Facts:
     Args:
         file_problem: What makes the file unusable.
         match: Hash of what the migration matches; another one than the plan's invalidates the plan.
-        unmet: Required migrations that are not through.
+        unmet: What must be through before it begins, or completes.
         problem: Why this server can never do the migration, e.g. it has lost its transactions.
         live_leases: Leases of the migration that have not expired, of whatever plan.
     """
@@ -85,7 +86,7 @@ class Facts:
     match: str
     tally: Tally = Tally()
     live_leases: int = 0
-    unmet: tuple[str, ...] = ()
+    unmet: tuple[Awaited, ...] = ()
     problem: str | None = None
 
 
@@ -130,11 +131,13 @@ class Wait:
 
     Args:
         for_operator: It may not end by itself: a deploy under way ends it, or somebody has to.
+        awaits: The migrations that it waits for.
     """
 
     reason: str
     retry_after: float = POLL
     for_operator: bool = False
+    awaits: tuple[Awaited, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -164,7 +167,7 @@ def next_step(facts: Facts) -> Step:
     if state.status in TERMINAL or state.status is Status.PAUSED:
         return Done(state.status)
     if state.status is Status.BLOCKED:
-        return Wait(reason=f"waits for {', '.join(facts.unmet)}") if facts.unmet else Unblock()
+        return _wait_for(facts.unmet) if facts.unmet else Unblock()
     notice = file_notice(facts.file, state.name, facts.file_problem)
     if notice is not None:
         return Wait(reason=notice, for_operator=True)
@@ -175,6 +178,8 @@ def next_step(facts: Facts) -> Step:
 
 def _running_step(state: BackgroundState, facts: Facts) -> Step:
     tally = facts.tally
+    if facts.unmet and (state.plan is None or closed(state) or state.status is Status.PENDING):
+        return _wait_for(facts.unmet)
     if state.plan is None or closed(state):
         return MakePlan()
     if state.phase is Phase.REPLAN or state.plan.match != facts.match:
@@ -184,7 +189,13 @@ def _running_step(state: BackgroundState, facts: Facts) -> Step:
     if tally.claimable or tally.leased:
         slots = state.spec.max_parallel
         return Process(lanes=max(0, min(tally.claimable, slots - facts.live_leases)), slots=slots)
-    return Finalize()
+    # What failed is told at once, whatever else there is to wait for.
+    return _wait_for(facts.unmet) if facts.unmet and not tally.failed else Finalize()
+
+
+def _wait_for(unmet: tuple[Awaited, ...]) -> Wait:
+    stuck = any(each.stuck for each in unmet)
+    return Wait(reason=waiting_text(unmet), for_operator=stuck, awaits=unmet)
 
 
 def _replan_step(state: BackgroundState, facts: Facts) -> Step:

@@ -268,7 +268,7 @@ class BackgroundState:
         bad_ids: Documents left out since the last start or retry; at most 1000 are kept.
         left_out: How many documents that are, also past 1000.
         rolled_generation: Generation whose counters are in ``totals`` already.
-        waits_for: Those of ``requires`` that were not met when last looked at.
+        waits_for: What was not through when it became blocked.
     """
 
     name: str

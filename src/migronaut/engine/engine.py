@@ -42,7 +42,7 @@ class Engine:
             self._told.pop(name, None)
         elif self._told.get(name) != reason:
             self._told[name] = reason
-            _logger.warning("%s waits: %s", name, reason)
+            _logger.warning("%s: %s", name, reason)
 
     def run_slice(
         self, name: str, *, owner: Owner, stop: Stop, run: str = "", attempt: int = 0, slice_length: float | None = None

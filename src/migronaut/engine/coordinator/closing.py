@@ -10,6 +10,7 @@ from migronaut.core.coordinator import Complete, Fail, NextPass, Verdict, closed
 from migronaut.core.lifecycle import Action
 from migronaut.core.state import BackgroundState, Counters, Partition, PartitionStatus, Phase
 from migronaut.core.wording import plural
+from migronaut.engine.coordinator.requirements import hand_on
 from migronaut.engine.failing import failed, with_bad
 from migronaut.engine.ports import Ports
 from migronaut.engine.states import acted
@@ -38,6 +39,8 @@ def finalize(ports: Ports, state: BackgroundState) -> None:
     raised = next((partition.last_error for partition in broken if partition.last_error), None)
     decided = verdict(whole, failed_partitions=len(broken), remaining=left, last_error=raised)
     # A pass with failed partitions stays open, so that a retry goes on at their cursors.
+    if isinstance(decided, Complete):
+        hand_on(ports, state)
     wanted = _decided(evolve(state, errors=whole.errors) if broken else whole, decided, ports)
     if wanted is None or store.save(wanted) is None:
         return

@@ -63,7 +63,7 @@ def resume(ports: Ports, name: str, request: Request) -> Controlled:
         moved = acted(state, Action.RESUME, at, request)
         if moved is None:
             return None
-        waits_for = unmet(ports, state.requires)
+        waits_for = tuple(each.name for each in unmet(ports, state))
         return evolve(moved, waits_for=waits_for, status=Status.BLOCKED if waits_for else moved.status)
 
     return _act(ports, name, decide)

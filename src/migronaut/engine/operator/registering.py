@@ -10,7 +10,7 @@ from migronaut.core.wording import did_you_mean
 from migronaut.engine.coordinator.requirements import unmet
 from migronaut.engine.indexes import create_index, wanted_index
 from migronaut.engine.ports import Ports, Source
-from migronaut.engine.states import Request
+from migronaut.engine.states import Request, required
 from migronaut.engine.work import resolve_guard, stages_of
 from migronaut.errors import BackgroundConflictError, InvalidMigrationError, MigrationNotFoundError
 from migronaut.spec import Background
@@ -37,14 +37,16 @@ def register(ports: Ports, name: str, *, direction: Direction, registration: str
     """
     source = load_source(ports, name)
     documents = require_server(ports, source.background, direction)
+    known = ports.store.load(name)
+    if known is not None and known.direction is direction:
+        return Registered(state=known, created=False)
     state = _fresh(ports, source, direction, registration, request)
     advice = _advice(state, indexed=documents.indexed())
-    if ports.store.insert(state):
-        return Registered(state=state, created=True, advice=advice)
-    known = ports.store.load(name)
-    if known is None or known.direction is direction:
-        return Registered(state=known or state, created=False)
-    return Registered(state=_turn_round(ports, known, state), created=True, advice=advice)
+    if known is not None:
+        return Registered(state=_turn_round(ports, known, state), created=True, advice=advice)
+    if not ports.store.insert(state):  # somebody else was faster
+        return Registered(state=required(ports.store, name), created=False)
+    return Registered(state=state, created=True, advice=advice)
 
 
 def require_server(ports: Ports, background: Background, direction: Direction) -> Documents:
@@ -99,27 +101,25 @@ def load_source(ports: Ports, name: str) -> Source:
 
 
 def _fresh(ports: Ports, source: Source, direction: Direction, registration: str, request: Request) -> BackgroundState:
-    spec = source.background.spec
     now = ports.store.now()
-    waits_for = unmet(ports, source.requires) if direction is Direction.FORWARD else ()
+    fresh = BackgroundState(
+        name=source.name,
+        registration=registration,
+        status=Status.PENDING,
+        checksum=source.checksum,
+        spec=source.background.spec,
+        description=source.description,
+        direction=direction,
+        requires=source.requires if direction is Direction.FORWARD else (),
+        registered_at=now,
+        updated_at=now,
+    )
+    waits_for = tuple(each.name for each in unmet(ports, fresh))
     status = Status.BLOCKED if waits_for else Status.PENDING
     entry = HistoryEntry(
         at=now, action="register", from_status=None, to_status=status, by=request.by, reason=request.reason
     )
-    return BackgroundState(
-        name=source.name,
-        registration=registration,
-        status=status,
-        checksum=source.checksum,
-        spec=spec,
-        description=source.description,
-        direction=direction,
-        requires=source.requires if direction is Direction.FORWARD else (),
-        waits_for=waits_for,
-        registered_at=now,
-        updated_at=now,
-        history=(entry,),
-    )
+    return evolve(fresh, status=status, waits_for=waits_for, history=(entry,))
 
 
 def _turn_round(ports: Ports, known: BackgroundState, state: BackgroundState) -> BackgroundState:
