@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import uuid4
 
-from attrs import evolve
+from attrs import evolve, frozen
 
+from migronaut.core.coordinator import Wait
 from migronaut.core.ports import Owner, Stop
 from migronaut.core.state import Direction, Status
 from migronaut.core.wording import sentence
 from migronaut.engine import Engine
-from migronaut.engine.drive import drive_all
+from migronaut.engine.drive import Own, drive_all
 from migronaut.engine.operator import controls
 from migronaut.engine.operator.controls import Controlled
 from migronaut.engine.operator.registering import Registered, register
@@ -23,6 +24,34 @@ from migronaut.engine.stopping import StopEvent
 from migronaut.errors import ChecksumMismatchError
 
 _ACTIVE = (Status.BLOCKED, Status.PENDING, Status.RUNNING)
+
+
+@frozen(kw_only=True)
+class Worked:
+    """What a call of ``work`` did.
+
+    Args:
+        statuses: How each migration stands now.
+        held: Those that somebody has to put right first, each with what it waits for.
+        own: What this process did for each; others may have worked beside it.
+    """
+
+    statuses: tuple[BackgroundStatus, ...]
+    held: Mapping[str, Wait]
+    own: Mapping[str, Own]
+
+    def file_error(self) -> ChecksumMismatchError | None:
+        """What to raise for those whose file on this machine is not the registered one."""
+        told = {name: waiting.reason for name, waiting in self.held.items() if not waiting.awaits}
+        if not told:
+            return None
+        halted = [
+            {"name": each.name, "outcome": each.status, "notice": told[each.name]}
+            for each in self.statuses
+            if each.name in told
+        ]
+        message = (f"{name} cannot be worked here: {sentence(notice)}" for name, notice in told.items())
+        return ChecksumMismatchError(" ".join(message), halted=halted)
 
 
 class BackgroundMigrations:
@@ -92,7 +121,8 @@ class BackgroundMigrations:
             stop: Ends the work at the next batch.
 
         Returns:
-            How each of them stands now.
+            How each of them stands now. One whose ``awaited`` has something ``stuck`` was given up: what it waits for
+            does not come by itself.
 
         Raises:
             NotRegisteredError: There is no such migration.
@@ -101,15 +131,38 @@ class BackgroundMigrations:
                 queue and a ``BackgroundRunner`` wait for the file: to them it is a deploy under way.)
         """
         chosen = self.active() if name is None else (name,) if isinstance(name, str) else tuple(name)
-        stopping = stop or StopEvent()
-        for each in chosen:
+        worked = self.work(chosen, concurrency=concurrency, stop=stop, more=self.active if name is None else tuple)
+        error = worked.file_error()
+        if error is not None:
+            raise error
+        return worked.statuses
+
+    def work(
+        self,
+        names: Sequence[str],
+        *,
+        concurrency: int = 1,
+        stop: Stop | None = None,
+        more: Callable[[], Iterable[str]] = tuple,
+    ) -> Worked:
+        """What ``run`` does, and who did how much of it.
+
+        Args:
+            names: The migrations.
+            concurrency: See ``run``.
+            stop: See ``run``.
+            more: Asked again and again for further ones.
+
+        Raises:
+            NotRegisteredError: There is no such migration.
+        """
+        for each in names:
             self.status(each)  # an unknown name is refused before anything runs
+        stopping = stop or StopEvent()
         with speaking():
-            held = drive_all(self.engine, chosen, owner=self._owner, stop=stopping, lanes=concurrency)
-        found = tuple(self.status(each) for each in chosen)
-        if held:
-            raise _not_worked(held, found)
-        return found
+            driven = drive_all(self.engine, names, owner=self._owner, stop=stopping, lanes=concurrency, more=more)
+        found = tuple(self.status(each) for each in dict.fromkeys([*names, *driven.own]))
+        return Worked(statuses=found, held=driven.held, own=driven.own)
 
     def verify(self) -> Verified:
         """Look for old-shape documents in collections whose migration completed."""
@@ -174,11 +227,3 @@ class BackgroundMigrations:
 
     def _waited(self, done: Controlled) -> Controlled:
         return controls.wait_for_lanes(self.engine.ports, done, StopEvent())
-
-
-def _not_worked(held: Mapping[str, str], found: Sequence[BackgroundStatus]) -> ChecksumMismatchError:
-    told = (f"{name} cannot be worked here: {sentence(notice)}" for name, notice in held.items())
-    halted = [
-        {"name": each.name, "outcome": each.status, "notice": held[each.name]} for each in found if each.name in held
-    ]
-    return ChecksumMismatchError(" ".join(told), halted=halted)

@@ -27,7 +27,7 @@ from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent, SystemClock, ThreadHeartbeat
 from migronaut.errors import ConfigInvalidError, UsageError, redact
 from migronaut.files import MigrationsDir
-from migronaut.line import Altered, FileCatalog, Line, Row
+from migronaut.line import Altered, FileCatalog, Line, Lost, Row
 from migronaut.mongo.changelog import MongoChangelog
 from migronaut.mongo.connection import connect
 from migronaut.mongo.documents import MongoDocuments
@@ -164,6 +164,7 @@ class Migrator:
         stop: Stop | None = None,
         requested_by: str | None = None,
         reason: str | None = None,
+        restore: bool = False,
     ) -> tuple[Row, ...]:
         """Apply what is pending, or one file: bodies run, background migrations are registered.
 
@@ -171,12 +172,14 @@ class Migrator:
             stop: Ends the run after the current migration.
             requested_by: Kept in the changelog.
             reason: Kept in the changelog.
+            restore: Also register again what ``lost`` names.
 
         Raises:
             MigronautError: Of what kind, says its class; rows of what was done are in ``context["results"]``.
         """
         with speaking():
-            return self._line.up(name, request=Request(by=requested_by, reason=reason), stop=stop or StopEvent())
+            request = Request(by=requested_by, reason=reason)
+            return self._line.up(name, request=request, stop=stop or StopEvent(), restore=restore)
 
     def pending(self) -> tuple[str, ...]:
         """The files that ``up`` would take, in order."""
@@ -187,6 +190,11 @@ class Migrator:
         """Files that were applied or registered, and have been changed or deleted since."""
         with speaking():
             return self._line.altered()
+
+    def lost(self) -> tuple[Lost, ...]:
+        """Background migrations that were registered, and whose state is gone from the database."""
+        with speaking():
+            return self._line.lost()
 
 
 def load_migrator(environ: Mapping[str, str]) -> Migrator:

@@ -61,7 +61,7 @@ def test_controls_say_what_they_did_and_what_comes_next(orders: Cli) -> None:
     assert "resume" in paused.out
     assert "nothing to change" in orders("background", "pause", "orders").out
     idle = orders("background", "run")
-    assert f"{NAME} was not worked: it is paused; `migronaut background resume {NAME}`" in idle.out
+    assert f"{NAME} is paused and was not worked; `migronaut background resume {NAME}`" in idle.error
     assert orders("background", "run", "--json").json["halted"] == [{"name": NAME, "outcome": "paused"}]
     resumed = orders("background", "resume", NAME).out
     assert "it is pending now" in resumed
@@ -287,7 +287,7 @@ def test_two_runs_at_once_one_waits_for_the_other_or_is_refused(cli: Cli, db: Db
     first.communicate(timeout=20)
     assert first.returncode == 0  # the one file it had was through
     assert db.started.count_documents({}) == 1
-    assert json.loads(cli("up", "--json").out) == {"results": [], "altered": []}
+    assert json.loads(cli("up", "--json").out) == {"results": [], "altered": [], "lost": []}
 
 
 def test_help_teaches_every_command(cli: Cli) -> None:

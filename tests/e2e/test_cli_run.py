@@ -78,11 +78,22 @@ def test_nothing_to_work_but_a_failure_is_no_success(orders: Cli, db: Db) -> Non
     assert f"{NAME} failed: 1 document could not be migrated" in again.json["error"]["message"]
 
 
-@pytest.mark.parametrize(("control", "words"), [("pause", "it is paused"), ("cancel", "has work to do")])
-def test_nothing_to_work_because_somebody_wanted_it_so_is_a_success(orders: Cli, control: str, words: str) -> None:
-    assert orders("background", control, NAME, *(["--yes"] if control == "cancel" else [])).code == 0
+def test_nothing_to_work_because_somebody_ended_it_is_a_success(orders: Cli) -> None:
+    assert orders("background", "cancel", NAME, "--yes").code == 0
     ran = orders("background", "run")
-    assert (ran.code, words in ran.out) == (0, True)
+    assert (ran.code, "has work to do" in ran.out) == (0, True)
+
+
+@pytest.mark.parametrize("named", [(), (NAME,)])
+def test_a_paused_one_is_not_worked_and_that_is_no_success(orders: Cli, named: tuple[str, ...]) -> None:
+    assert orders("background", "pause", NAME).code == 0
+    ran = orders("background", "run", *named)
+    assert (ran.code, ran.error) == (
+        33,
+        f"error: {NAME} is paused and was not worked; `migronaut background resume {NAME}` goes on with it.",
+    )
+    assert orders("background", "resume", NAME).code == 0
+    assert orders("background", "run", *named).code == 0
 
 
 def test_an_old_release_that_still_writes_is_not_told_to_mend_the_file(orders: Cli, db: Db) -> None:

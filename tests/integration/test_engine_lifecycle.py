@@ -196,9 +196,7 @@ def test_a_file_that_is_another_one_on_this_worker_is_waited_for_and_told_once(
     reason = f"the file differs from the registered one; `migronaut background repin {NAME}` uses the file as it is now"
     assert rig.coordinate() == Wait(reason=reason, for_operator=True)
     rig.coordinate()
-    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        f"{NAME}: {reason}"
-    ]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [f"{NAME}: {reason}"]
     status = rig.status()
     assert (status.file, status.notice) == ("changed", reason)
     result = rig.slice()

@@ -112,7 +112,7 @@ def test_the_facts_decide_the_step(facts: Facts, step: Step) -> None:
     [
         (_facts(schema=SCHEMA + 1), "newer release"),
         (_facts(schema=SCHEMA + 1, status=Status.COMPLETED), "newer release"),
-        (_facts(status=Status.BLOCKED, unmet=(COMES, STUCK)), "waits for a.py, which is running, and b.py, which failed"),
+        (_facts(status=Status.BLOCKED, unmet=(COMES, STUCK)), "waits for a.py, which is running, and b.py, which fail"),
         (_facts(status=Status.PENDING, unmet=(COMES,)), "waits for a.py"),
         (_facts(status=Status.PENDING, plan=None, generation=0, unmet=(COMES,)), "waits for a.py"),
         (_facts(rolled_generation=1, unmet=(COMES,)), "waits for a.py"),

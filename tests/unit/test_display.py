@@ -62,13 +62,15 @@ def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("progress", "text"),
     [
-        (Progress(done=5, estimate=None), "not planned yet"),
+        (Progress(done=0, estimate=None), "not planned yet"),
         (Progress(done=1234, estimate=56_789), "1 234 of 56 789"),
         (Progress(done=5, estimate=9, at_least=True), "5 of at least 9"),
-        (Progress(done=12, estimate=9), "12 of 12"),
+        (Progress(done=12, estimate=None), "12 migrated, more not planned yet"),
+        (Progress(done=12, estimate=12, percent=99.0), "12 of 12"),
+        (Progress(done=1234, estimate=1234, percent=100.0), "1 234 migrated"),
     ],
 )
-def test_an_amount_never_shows_more_done_than_there_is(progress: Progress, text: str) -> None:
+def test_an_amount_says_how_much_of_what(progress: Progress, text: str) -> None:
     assert words.amount(progress) == text
 
 
@@ -168,7 +170,7 @@ def test_every_view_says_that_the_file_is_another_one(view: Callable[[Background
 
 @pytest.mark.parametrize("status", [Status.PENDING, Status.PAUSED, Status.FAILED, Status.CANCELLED])
 def test_a_status_is_told_once_in_a_line(status: Status) -> None:
-    each = evolve(RUNNING, status=status, leases=(), progress=progress_of(status=status, done=1, estimate=9))
+    each = evolve(RUNNING, status=status, leases=(), progress=progress_of(status=status, done=1, left=8))
     assert panels.line(each).count(status) == 1
     assert shown(panels.panel(each)).count(status) == 1
 

@@ -75,7 +75,8 @@ def test_names_say_nothing_where_versions_do() -> None:
 
 
 def test_the_way_back_goes_the_other_way_round() -> None:
-    upper, lower = (_state(name, *versions, direction=Direction.REVERT) for name, *versions in (("2", 2, 3), ("1", 1, 2)))
+    upper = _state("2", 2, 3, direction=Direction.REVERT)
+    lower = _state("1", 1, 2, direction=Direction.REVERT)
     assert _waits(lower, upper) == ["2"]
     assert _waits(upper, lower) == []
 

@@ -91,16 +91,24 @@ def _directory(session: Session) -> Path:
 @click.argument("name", required=False)
 @click.option("--by", default=None, help="Who asks; kept in the changelog. Default: user@host.")
 @click.option("--reason", default=None, help="Why; kept in the changelog.")
+@click.option("--yes", is_flag=True, help="Register again what was registered, and whose state is lost.")
 @pass_session
-def up(session: Session, name: str | None, by: str | None, reason: str | None) -> None:
+def up(session: Session, name: str | None, by: str | None, reason: str | None, *, yes: bool) -> None:
     """Apply pending migrations in order, or the file NAME alone.
 
     Ordinary files run here and now. Background files are registered: `migronaut background run`, a
     worker or a thread of your application does their work. Ctrl-C stops after the current file.
+
+    What a file names in `requires = ["an_earlier_background_file.py"]` must be through first: an
+    ordinary file is not run before, a background one waits. Those that follow each other by their
+    versions on one collection wait without it.
     """
     chosen = session.file(name) if name else None
+    lost = session.migrator.lost()
+    for gone in () if yes else lost:
+        session.say(f"warning: {gone.warning}")
     with stopping(session.say) as stop:
-        rows = session.migrator.up(chosen, stop=stop, requested_by=by or whoami(), reason=reason)
+        rows = session.migrator.up(chosen, stop=stop, requested_by=by or whoami(), reason=reason, restore=yes)
     for row in rows:
         session.say(f"{row.name}: {row.outcome} ({duration(row.duration)})")
         if row.advice:
@@ -113,4 +121,4 @@ def up(session: Session, name: str | None, by: str | None, reason: str | None) -
     altered = session.migrator.altered()
     for each in altered:
         session.say(f"warning: {each.warning}")
-    session.answer({"results": rows, "altered": altered})
+    session.answer({"results": rows, "altered": altered, "lost": () if yes else lost})

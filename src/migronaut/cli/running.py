@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from migronaut.background import BackgroundMigrations
+from migronaut.background import BackgroundMigrations, Worked
 from migronaut.cli.session import Session
 from migronaut.core.progress import Rate
 from migronaut.display.live import LiveProgress
@@ -27,7 +27,13 @@ class Looker:
         self._migrations = migrations
         self._attended = attended
         self._rates: dict[str, Rate] = {}
-        self.names = names
+        self.names = tuple(names)
+
+    def follow(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Look at these too, from now on; they are returned."""
+        found = tuple(names)
+        self.names = tuple(dict.fromkeys([*self.names, *found]))
+        return found
 
     def look(self) -> tuple[BackgroundStatus, ...]:
         """All of them as they are now."""
@@ -43,14 +49,28 @@ class Looker:
 
 
 def work_and_show(
-    session: Session, looker: Looker, migrations: BackgroundMigrations, concurrency: int, stop: StopEvent
-) -> None:
-    """Work in a thread, draw in this one; what the work raises is raised when the last view is drawn."""
+    session: Session,
+    looker: Looker,
+    migrations: BackgroundMigrations,
+    concurrency: int,
+    stop: StopEvent,
+    *,
+    named: bool,
+) -> Worked:
+    """Work in a thread, draw in this one; what the work raises is raised when the last view is drawn.
+
+    Args:
+        named: Work no others than those, not even when they become active meanwhile.
+    """
+    done: list[Worked] = []
     raised: list[BaseException] = []
+
+    def others() -> tuple[str, ...]:
+        return () if named else looker.follow(migrations.active())
 
     def work() -> None:
         try:
-            migrations.run(looker.names, concurrency=concurrency, stop=stop)
+            done.append(migrations.work(looker.names, concurrency=concurrency, stop=stop, more=others))
         except BaseException as error:
             raised.append(error)
 
@@ -70,6 +90,7 @@ def work_and_show(
             live.update(*looker.look())
         if raised:
             raise raised[0]
+        return done[0]
 
 
 @contextmanager

@@ -118,6 +118,10 @@ class Session:
         name = meant(given, names)
         if name is not None:
             return name
+        lost = {each.name: each for each in self.migrator.lost()}
+        name = meant(given, tuple(lost))
+        if name is not None:
+            raise NotRegisteredError(f"{lost[name].warning}.", migration=name)
         raise NotRegisteredError(
             f"No background migration {given!r} is registered in this database; `migronaut background status` lists "
             f"them, `migronaut up` registers pending ones.{did_you_mean(given, names)}",

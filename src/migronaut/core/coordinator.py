@@ -282,6 +282,20 @@ def mending(name: str, reason: str | None) -> str:
     )
 
 
+_TAKING_UP = {
+    Status.PAUSED: ("resume", "goes on with it"),
+    Status.FAILED: ("retry", "goes on where it failed"),
+    Status.CANCELLED: ("retry", "takes it up again"),
+    Status.COMPLETED: ("retry", "looks for documents of the old shape once more"),
+}
+
+
+def taking_up(name: str, status: Status) -> str:
+    """The command for a migration that nobody works as it stands, and what it does."""
+    command, what = _TAKING_UP[status]
+    return f"`migronaut background {command} {name}` {what}"
+
+
 def over_budget(state: BackgroundState) -> str | None:
     """Why the documents that could not be migrated end a migration; None when it may go on without them."""
     failed, budget = state.left_out, state.spec.max_document_errors

@@ -1,8 +1,8 @@
 """Which migrations come first: those that a file requires, and those that make the versions it begins with.
 
-Migrations on one collection with one version field, in one direction, follow each other by their versions: one that makes
-a version comes before all that begin at it or behind it. ``requires`` decides what it says: an order by version that
-would close a circle does not hold.
+Migrations on one collection with one version field, in one direction, follow each other by their versions: one that
+makes a version comes before all that begin at it or behind it. ``requires`` decides what it says: an order by version
+that would close a circle does not hold.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Awaited:
 
 def earlier(state: BackgroundState, states: States) -> tuple[Earlier, ...]:
     """All that must be through before a migration begins."""
-    return (*required(state.requires, states), *earlier_by_version(state, states))
+    return (*earlier_by_file(state.requires, states), *earlier_by_version(state, states))
 
 
-def required(names: Iterable[str], states: States) -> tuple[Earlier, ...]:
+def earlier_by_file(names: Iterable[str], states: States) -> tuple[Earlier, ...]:
     """Those that a file names."""
     return tuple(Earlier(name=name, state=states.get(name), required=True) for name in names)
 
@@ -79,9 +79,7 @@ def earlier_by_version(state: BackgroundState, states: States) -> tuple[Earlier,
 
 def later_by_version(state: BackgroundState, states: States) -> tuple[BackgroundState, ...]:
     """Those that have to go through what it makes."""
-    return tuple(
-        each for each in states.values() if _comes_before(state, each) and not _waits_for(state, each, states)
-    )
+    return tuple(each for each in states.values() if _comes_before(state, each) and not _waits_for(state, each, states))
 
 
 def awaited(first: Iterable[Earlier], states: States) -> tuple[Awaited, ...]:
@@ -170,4 +168,4 @@ def _any_earlier(state: BackgroundState, states: States) -> tuple[Earlier, ...]:
     """Also those by version that would close a circle."""
     by_version = (each for each in states.values() if _comes_before(each, state))
     implied = (Earlier(name=each.name, state=each, required=False) for each in by_version)
-    return (*required(state.requires, states), *implied)
+    return (*earlier_by_file(state.requires, states), *implied)

@@ -82,17 +82,18 @@ class Rate:
 
 @frozen(kw_only=True)
 class Progress:
-    """What an operator sees.
+    """What an operator sees: of the whole migration, whatever pass it is in.
 
     Args:
-        done: Documents done; may exceed the estimate.
-        estimate: Documents to do in all; ``None`` before the first plan.
+        done: Documents migrated so far.
+        estimate: Documents that will have been migrated in the end, as far as is known; ``None`` before it is
+            planned. Once completed it is what was done.
         at_least: The estimate is a lower bound.
         percent: 0 to 99, and 100 once completed.
         rate: Documents per second now; ``None`` when nothing runs or it is not known yet.
         eta_low: Seconds left at the least; ``None`` when no time can be told.
         eta_high: Seconds left at the most; ``None`` also when the estimate is a lower bound.
-        note: Why there is no time left to tell, or why it is slow.
+        note: Why there is no time left to tell.
     """
 
     done: int
@@ -109,43 +110,48 @@ def progress_of(
     *,
     status: Status,
     done: int,
-    estimate: int | None,
+    left: int | None,
     at_least: bool = False,
     rate: float | None = None,
+    average: float | None = None,
     elapsed: float = 0.0,
-    slowed: str | None = None,
     attended: bool = True,
 ) -> Progress:
     """Judge the progress of one migration.
 
     Args:
         status: Only a running one has a rate and a time left.
-        done: Documents done.
-        estimate: Documents to do in all, those done included; ``None`` before the first plan.
-        at_least: The estimate is a lower bound.
-        rate: Documents per second lately, from ``Rate``; ``None`` = take the average since the start.
-        elapsed: Seconds since the first of ``done``.
-        slowed: What holds the lanes back just now, e.g. ``replication lag``.
+        done: Documents migrated so far.
+        left: Documents that the plan holds and nobody has looked at yet, negative where there were more than planned;
+            ``None`` before there is a plan.
+        at_least: There may be more left than that.
+        rate: Documents per second lately, from ``Rate``; ``None`` = take the average.
+        average: Documents per second since the plan was made.
+        elapsed: Seconds since then.
         attended: Somebody works it; otherwise there is no pace to tell.
     """
-    plain = Progress(done=done, estimate=estimate, at_least=at_least, percent=_percent(status, done, estimate))
+    completed = status is Status.COMPLETED
+    estimate = done if completed else None if left is None else done + max(0, left)
+    plain = Progress(
+        done=done,
+        estimate=estimate,
+        at_least=at_least and not completed,
+        percent=_percent(status, done, estimate),
+    )
     if status is not Status.RUNNING:
         return evolve(plain, note=_NOTES[status])
     if not attended:
         return evolve(plain, note=UNATTENDED)
-    average = done / elapsed if elapsed > 0 else None
-    pace = average if rate is None else rate
-    running = evolve(plain, rate=pace)
-    why_not = _why_no_eta(running, elapsed)
-    if why_not is not None or not pace or not average or estimate is None:
-        return evolve(running, note=slowed or why_not)
-    left = estimate - done
-    low, high = sorted((left / pace, left / average))
+    running = evolve(plain, rate=average if rate is None else rate)
+    why_not = _why_no_eta(running, left, elapsed)
+    if why_not is not None or left is None or not running.rate or not average:
+        return evolve(running, note=why_not)
+    low, high = sorted((left / running.rate, left / average))
     return evolve(
         running,
         eta_low=low * (1 - _MARGIN),
         eta_high=None if at_least else high * (1 + _MARGIN),
-        note=slowed or ("there may be more documents than estimated" if at_least else None),
+        note="there may be more documents than estimated" if at_least else None,
     )
 
 
@@ -154,16 +160,16 @@ def _percent(status: Status, done: int, estimate: int | None) -> float:
         return 100.0
     if not done or estimate is None:
         return 0.0
-    return min(_CAP, 100 * done / estimate) if estimate else _CAP
+    return min(_CAP, 100 * done / estimate)
 
 
-def _why_no_eta(running: Progress, elapsed: float) -> str | None:
-    if running.estimate is None:
+def _why_no_eta(running: Progress, left: int | None, elapsed: float) -> str | None:
+    if left is None:
         return "planning"
     if elapsed < _MIN_ELAPSED or (running.percent < _MIN_PERCENT and running.rate):
         return "too early to tell"
     if not running.rate:
         return "no document was done lately"
-    if running.done >= running.estimate:
-        return "there are more documents than estimated" if running.done > running.estimate else "last checks"
+    if left <= 0:
+        return "there are more documents than estimated" if left else "last checks"
     return None

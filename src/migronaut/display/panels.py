@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from migronaut.core.coordinator import FileFact, mending
+from migronaut.core.order import waiting_text
 from migronaut.core.progress import UNATTENDED
 from migronaut.core.state import TERMINAL, Status
 from migronaut.display import words
@@ -64,13 +65,16 @@ def panel(status: BackgroundStatus) -> RenderableType:
 def _time_left(status: BackgroundStatus) -> str:
     """The time left, or why there is none where neither the status nor a warning says so already."""
     note = status.progress.note
-    return "" if note in (status.status, UNATTENDED) else words.time_left(status.progress)
+    told = status.awaited or note in (status.status, UNATTENDED)
+    return "" if told else words.time_left(status.progress)
 
 
 def warnings(status: BackgroundStatus) -> list[str]:
     """What holds it up, or once did, and what to do about it."""
     told = [status.notice] if status.notice else []
-    if status.status == Status.RUNNING and status.progress.note == UNATTENDED:
+    if status.awaited:
+        told.append(waiting_text(status.awaited))
+    elif status.status == Status.RUNNING and status.progress.note == UNATTENDED:
         told.append(f"{UNATTENDED}; `migronaut background run {status.name}` or a worker goes on")
     return told
 
@@ -146,8 +150,6 @@ def _facts(status: BackgroundStatus) -> RenderableType:
         facts.add_row("plan is coarse", status.degraded)
     for lease in status.leases:
         facts.add_row(f"lane {lease.slot}", Text(f"{lease.owner} pid {lease.pid} on {lease.host}"))
-    if status.waits_for:
-        facts.add_row("waits for", ", ".join(status.waits_for))
     totals = status.totals
     facts.add_row(
         "documents",

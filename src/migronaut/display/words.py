@@ -14,6 +14,7 @@ from migronaut.core.wording import plural
 
 __all__ = ["amount", "duration", "number", "pace", "plain", "plural", "time_left"]
 
+_ALL = 100
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
@@ -36,9 +37,11 @@ def duration(seconds: float) -> str:
 def amount(progress: Progress) -> str:
     """``N of M``, or what is known of it."""
     if progress.estimate is None:
-        return "not planned yet"
+        return f"{number(progress.done)} migrated, more not planned yet" if progress.done else "not planned yet"
+    if progress.percent >= _ALL:
+        return f"{number(progress.done)} migrated"
     least = "at least " if progress.at_least else ""
-    return f"{number(progress.done)} of {least}{number(max(progress.done, progress.estimate))}"
+    return f"{number(progress.done)} of {least}{number(progress.estimate)}"
 
 
 def pace(progress: Progress) -> str:

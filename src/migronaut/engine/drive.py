@@ -1,68 +1,122 @@
-"""Driving a migration to its end in this process, without a queue: coordinate, work lanes as threads, again."""
+"""Driving migrations to their end in this process, without a queue: coordinate, work lanes as threads, again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+
+from attrs import define, field, frozen
 
 from migronaut.core.coordinator import Done, Process, Wait
 from migronaut.core.lane import Again, Outcome, after_slice
 from migronaut.core.ports import Owner, Stop
-from migronaut.core.state import BackgroundState, Status
+from migronaut.core.state import Counters, Status
 from migronaut.engine.engine import Engine
 from migronaut.engine.patience import patiently
 from migronaut.engine.stopping import AnyStop, StopEvent
 
-_BROKEN = (Status.FAILED, Status.CANCELLED)
 _LOOK = 1.0
 """Seconds between two looks at what waits."""
 _OTHERS_WORK = Wait(reason="lanes of other processes hold all that is left", retry_after=_LOOK)
 
 
-def drive_all(engine: Engine, names: Sequence[str], *, owner: Owner, stop: Stop, lanes: int = 1) -> Mapping[str, str]:
+@frozen(kw_only=True)
+class Own:
+    """What this process did for one migration; other processes may have done the rest.
+
+    Args:
+        migrated: Documents.
+        seconds: How long its lanes were at work; waiting does not count.
+    """
+
+    migrated: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Own) -> Own:
+        return Own(migrated=self.migrated + other.migrated, seconds=self.seconds + other.seconds)
+
+
+@frozen(kw_only=True)
+class Driven:
+    """How a drive of several migrations ended.
+
+    Args:
+        held: Those that somebody has to put right first, each with what it waits for.
+        own: What this process did for each.
+    """
+
+    held: Mapping[str, Wait]
+    own: Mapping[str, Own]
+
+
+def drive_all(
+    engine: Engine,
+    names: Sequence[str],
+    *,
+    owner: Owner,
+    stop: Stop,
+    lanes: int = 1,
+    more: Callable[[], Iterable[str]] = tuple,
+) -> Driven:
     """Work several migrations to their end, in turn: one that has to wait does not hold up the others.
 
     Ends early for a migration that somebody has to put right first, for example its file on this machine, and for
-    one that waits for such a migration or for one which has failed or was cancelled.
+    one that waits for such a migration or for one that will not come by itself.
 
-    Returns:
-        The migrations that somebody has to put right first, each with what is wrong and what to do.
+    Args:
+        more: Asked in every round for further ones; a name that is known already changes nothing.
 
     Raises:
         UnavailableError: No primary answered for a minute.
     """
-    held: dict[str, str] = {}
-    over: set[str] = set()
-    left = list(names)
-    while left and not stop.is_set():
+    driving = _Drive(engine, owner=owner, stop=stop, lanes=lanes)
+    known = dict.fromkeys(names)
+    while not stop.is_set():
+        left = [name for name in known if not driving.is_over(name)]
+        if not left:
+            break
         for name in left:
-            if _is_over(engine, name, held, over, owner=owner, stop=stop, lanes=lanes):
-                over.add(name)
-        left = [name for name in left if name not in over]
-        if left:
+            driving.work(name)
+        known |= dict.fromkeys(more())
+        if any(name not in driving.over for name in known):
             engine.ports.clock.sleep(_LOOK, stop)
-    return held
+    return Driven(held=driving.held, own=driving.own)
 
 
-def _is_over(
-    engine: Engine, name: str, held: dict[str, str], over: Set[str], *, owner: Owner, stop: Stop, lanes: int
-) -> bool:
-    """Work one as far as it goes now; True when it has ended, is held (and added to those), or cannot begin."""
-    found = advance(engine, name, owner=owner, stop=stop, lanes=lanes)
-    if isinstance(found, Wait) and found.for_operator:
-        held[name] = found.reason
-        return True
-    load = engine.ports.store.load
-    state = load(name)
-    if state is None or state.status is not Status.BLOCKED:
-        return state is None or isinstance(found, Status)
-    required = [load(each) for each in state.requires]
-    return any(each is not None and _will_not_complete(each, over) for each in required)
+@define
+class _Drive:
+    engine: Engine
+    owner: Owner = field(kw_only=True)
+    stop: Stop = field(kw_only=True)
+    lanes: int = field(kw_only=True)
+    held: dict[str, Wait] = field(init=False, factory=dict)
+    own: dict[str, Own] = field(init=False, factory=dict)
+    over: dict[str, Status | None] = field(init=False, factory=dict)
+    """Those that are not worked here any more, and how they ended."""
 
+    def is_over(self, name: str) -> bool:
+        """Whether there is nothing to do for it here; one that completed may have been reopened since."""
+        if self.over.get(name) is not Status.COMPLETED:
+            return name in self.over
+        state = self.engine.ports.store.load(name)
+        if state is None or state.status is not Status.RUNNING:
+            return True
+        del self.over[name]
+        return False
 
-def _will_not_complete(state: BackgroundState, over: Set[str]) -> bool:
-    """Whether nobody here works it any more, and it is not through."""
-    return state.status in _BROKEN or (state.name in over and state.status is not Status.COMPLETED)
+    def work(self, name: str) -> None:
+        """Work one as far as it goes now."""
+        found, own = _advance(self.engine, name, owner=self.owner, stop=self.stop, lanes=self.lanes)
+        self.own[name] = self.own.get(name, Own()) + own
+        if not isinstance(found, Wait):
+            self.over[name] = found
+        elif found.for_operator or self._awaits_in_vain(found):
+            self.held[name] = found
+            self.over[name] = None
+
+    def _awaits_in_vain(self, waiting: Wait) -> bool:
+        """Whether nobody here works any more what it waits for."""
+        return any(each.name in self.over and self.over[each.name] is None for each in waiting.awaits)
 
 
 def drive(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int = 1) -> Status | None:
@@ -95,45 +149,53 @@ def advance(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int =
     Raises:
         UnavailableError: No primary answered for a minute.
     """
-    clock = engine.ports.clock
+    found, _ = _advance(engine, name, owner=owner, stop=stop, lanes=lanes)
+    return found
+
+
+def _advance(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int) -> tuple[Status | Wait | None, Own]:
+    clock, own = engine.ports.clock, Own()
     while not stop.is_set():
         match patiently(lambda: engine.coordinate(name, owner=owner, stop=stop), name=name, clock=clock, stop=stop):
             case Done(status=status):
-                return status
+                return status, own
             case Wait() as waiting:
-                return waiting
+                return waiting, own
             case Process(lanes=0):
-                return _OTHERS_WORK
+                return _OTHERS_WORK, own
             case Process(lanes=free):
-                _work_lanes(engine, name, owner=owner, stop=stop, lanes=min(lanes, free))
-    return None
+                began = clock.monotonic()
+                counters = _work_lanes(engine, name, owner=owner, stop=stop, lanes=min(lanes, free))
+                own += Own(migrated=counters.migrated, seconds=clock.monotonic() - began)
+    return None, own
 
 
-def _work_lanes(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int) -> None:
+def _work_lanes(engine: Engine, name: str, *, owner: Owner, stop: Stop, lanes: int) -> Counters:
+    """What the lanes of this process did, all together."""
     if lanes == 1:
-        _work_lane(engine, name, owner=owner, stop=stop)
-        return
+        return _work_lane(engine, name, owner=owner, stop=stop)
     broken = StopEvent()
     either = AnyStop(stop, broken)
     with ThreadPoolExecutor(lanes, thread_name_prefix="migronaut-lane") as pool:
         work = [pool.submit(_work_lane, engine, name, owner=owner, stop=either) for _ in range(lanes)]
         try:
-            for each in work:
-                each.result()
+            return sum((each.result() for each in work), Counters())
         except BaseException:
             broken.set("a lane was interrupted")  # the pool waits for the others
             raise
 
 
-def _work_lane(engine: Engine, name: str, *, owner: Owner, stop: Stop) -> None:
+def _work_lane(engine: Engine, name: str, *, owner: Owner, stop: Stop) -> Counters:
     """One lane: slice after slice until nothing is left for it."""
-    failures = 0
+    failures, done = 0, Counters()
     while not stop.is_set():
         result = engine.run_slice(name, owner=owner, stop=stop, run=owner.name, attempt=failures)
+        done += result.counters
         decision = after_slice(result, failures=failures, stopping=False)
         # A lane without a slot would hold up its neighbours, and the end, for half a lease; one without its file for
         # ever, where only the coordinator knows whether to wait.
         if not isinstance(decision, Again) or result.outcome in (Outcome.BUSY, Outcome.WAITING):
-            return
+            break
         failures = decision.failures
         engine.ports.clock.sleep(decision.delay, stop)
+    return done

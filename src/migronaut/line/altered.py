@@ -1,4 +1,4 @@
-"""Files that were applied or registered, and are not what they were any more."""
+"""What was applied or registered, and is not what it was any more: its file, or its state."""
 
 from __future__ import annotations
 
@@ -25,6 +25,44 @@ class Altered:
     name: str
     fact: FileFact
     warning: str
+
+
+@frozen(kw_only=True)
+class Lost:
+    """A background migration that the changelog knows, and whose state is gone.
+
+    Args:
+        warning: What that means, and what to do.
+    """
+
+    name: str
+    warning: str
+
+
+def lost(records: Iterable[Record | InvalidRecord], states: Iterable[BackgroundState]) -> tuple[Lost, ...]:
+    """Those that were registered, and are not any more.
+
+    Args:
+        records: Of the changelog.
+        states: Of background migrations.
+    """
+    known = {state.name for state in states}
+    return tuple(
+        Lost(name=record.name, warning=_lost_warning(record.name))
+        for record in records
+        if isinstance(record, Record)
+        and record.status is RecordStatus.APPLIED
+        and record.kind is RecordKind.BACKGROUND
+        and record.name not in known
+    )
+
+
+def _lost_warning(name: str) -> str:
+    return (
+        f"{name} was registered, but its state is not in this database: it was lost or not restored, or "
+        "background_collection names another place; `migronaut up --yes` registers it again, and what is migrated "
+        "already is left alone"
+    )
 
 
 def altered(

@@ -11,11 +11,13 @@ from uuid import uuid4
 from attrs import frozen
 from pymongo.database import Database
 
+from migronaut.core.order import waiting_text
 from migronaut.core.ports import Clock, Heartbeat, Owner, Stop
-from migronaut.core.state import Direction, Status
+from migronaut.core.state import Direction
 from migronaut.core.wording import sentence
 from migronaut.engine import Ports
-from migronaut.engine.operator.registering import register
+from migronaut.engine.coordinator.requirements import unmet_of
+from migronaut.engine.operator.registering import register, require_background_files
 from migronaut.engine.states import Request
 from migronaut.errors import (
     BackgroundPendingError,
@@ -27,7 +29,7 @@ from migronaut.errors import (
     describe,
 )
 from migronaut.files import Migration
-from migronaut.line.altered import Altered, altered
+from migronaut.line.altered import Altered, Lost, altered, lost
 from migronaut.line.catalog import FileCatalog
 from migronaut.line.context import MigrationContext, RunDetails
 from migronaut.line.selection import pending, refuse_unsupported
@@ -68,20 +70,23 @@ class Line:
     wait_for_lock: bool
     environment: str | None
 
-    def up(self, only: str | None, *, request: Request, stop: Stop) -> tuple[Row, ...]:
+    def up(self, only: str | None, *, request: Request, stop: Stop, restore: bool = False) -> tuple[Row, ...]:
         """Apply what is pending, in order.
+
+        Args:
+            restore: Also register again what was registered, and whose state is lost.
 
         Raises:
             LockHeldError, LockLostError, InvalidMigrationError, MigrationFailedError, BackgroundPendingError,
             RunAbortedError: ``context["results"]`` has the rows of what was done before.
         """
-        self._chosen(only)  # refuse what cannot be loaded before anything is locked or written
+        self._chosen(only, restore=restore)  # refuse what cannot be loaded before anything is locked or written
         with self._locked(stop) as lost:
             run = RunDetails(
                 id=uuid4().hex, batch=self.changelog.next_batch(), requested_by=request.by, reason=request.reason
             )
             rows: list[Row] = []
-            for migration in self._chosen(only):
+            for migration in self._chosen(only, restore=restore):
                 self._may_go_on(rows, stop, lost)
                 rows.append(self._apply(migration, run, request, stop, rows))
             return tuple(rows)
@@ -94,8 +99,13 @@ class Line:
         """Files that were applied or registered, and have been changed or deleted since."""
         return altered(self.catalog.directory, self.changelog.records(), self.ports.store.states())
 
-    def _chosen(self, only: str | None) -> tuple[Migration, ...]:
-        chosen = tuple(self.catalog.load(name) for name in pending(self.catalog.names(), self._applied(), only=only))
+    def lost(self) -> tuple[Lost, ...]:
+        """Background migrations that were registered, and whose state is gone."""
+        return lost(self.changelog.records(), self.ports.store.states())
+
+    def _chosen(self, only: str | None, *, restore: bool) -> tuple[Migration, ...]:
+        done = self._applied() - {each.name for each in self.lost()} if restore else self._applied()
+        chosen = tuple(self.catalog.load(name) for name in pending(self.catalog.names(), done, only=only))
         for migration in chosen:
             refuse_unsupported(migration)
         return chosen
@@ -136,14 +146,14 @@ class Line:
         """An ordinary body waits for what it requires; a background one registers as blocked by itself."""
         if migration.background is not None:
             return
-        for name in migration.requires:
-            state = self.ports.store.load(name)
-            if state is None or state.status is not Status.COMPLETED:
-                raise BackgroundPendingError(
-                    f"{migration.name} requires {name}, which is {state.status if state else 'not registered'}; "
-                    "let it complete, then run `migronaut up` again.",
-                    results=_plain(rows),
-                )
+        require_background_files(self.catalog, migration.name, migration.requires)
+        unmet = unmet_of(self.ports, migration.requires)
+        if unmet:
+            raise BackgroundPendingError(
+                f"{migration.name} {waiting_text(unmet)}; once that is through, run `migronaut up` again.",
+                name=migration.name,
+                results=_plain(rows),
+            )
 
     def _register(self, migration: Migration, request: Request, rows: list[Row]) -> str | None:
         try:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from migronaut.core.coordinator import taking_up
 from migronaut.core.ports import QueuePort
 from migronaut.core.state import BackgroundState, Status
 from migronaut.core.tickets import MAX_LOSSES, Role, Ticket
@@ -19,12 +20,6 @@ from migronaut.queueing.sending import addressed, warn_unsent
 ACTIVE = frozenset({Status.PENDING, Status.RUNNING, Status.BLOCKED})
 """Statuses in which a coordinator has something to do."""
 
-_NEXT = {
-    Status.PAUSED: "`migronaut background resume` goes on with it",
-    Status.FAILED: "`migronaut background retry` goes on where it failed",
-    Status.CANCELLED: "`migronaut background retry` takes it up again",
-    Status.COMPLETED: "`migronaut background retry` looks for documents of the old shape once more",
-}
 _LOGGER = logging.getLogger("migronaut.queueing")
 
 
@@ -113,7 +108,7 @@ class Producer:
             )
         if state.status not in ACTIVE:
             raise BackgroundConflictError(
-                f"{state.name} is {state.status} and was not enqueued; {_NEXT[state.status]}.",
+                f"{state.name} is {state.status} and was not enqueued; {taking_up(state.name, state.status)}.",
                 migration=state.name,
                 status=str(state.status),
             )

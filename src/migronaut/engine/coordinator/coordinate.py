@@ -25,11 +25,9 @@ from migronaut.core.coordinator import (
     Tally,
     Unblock,
     Wait,
-    closed,
     next_step,
 )
 from migronaut.core.lifecycle import Action
-from migronaut.core.order import Awaited
 from migronaut.core.ports import Owner, Stop
 from migronaut.core.state import OPEN_PARTITIONS, SCHEMA, TERMINAL, BackgroundState, PartitionStatus, Phase, Status
 from migronaut.engine.coordinator.closing import finalize
@@ -93,17 +91,9 @@ def gather(ports: Ports, name: str) -> Facts:
         match=match_of(state),
         tally=tally,
         live_leases=len(leases),
-        unmet=_unmet(ports, state, working=bool(unclosed)),
+        unmet=unmet(ports, state) if state.status is Status.BLOCKED else unended(ports, state, partitions),
         problem=_problem(ports, state),
     )
-
-
-def _unmet(ports: Ports, state: BackgroundState, *, working: bool) -> tuple[Awaited, ...]:
-    """Asked where a pass would begin or the migration could end; not while lanes have work."""
-    if state.status is Status.BLOCKED:
-        return unmet(ports, state)
-    busy = working and state.status is Status.RUNNING and not closed(state)
-    return () if busy else unended(ports, state)
 
 
 def _problem(ports: Ports, state: BackgroundState) -> str | None:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from attrs import evolve
 
+from migronaut.core.coordinator import closed
 from migronaut.core.lifecycle import Action
 from migronaut.core.order import (
     Awaited,
@@ -14,12 +15,12 @@ from migronaut.core.order import (
     States,
     awaited,
     earlier,
+    earlier_by_file,
     earlier_by_version,
     later_by_version,
-    required,
 )
 from migronaut.core.ports import TookTooLongError
-from migronaut.core.state import SCHEMA, BackgroundState, Status
+from migronaut.core.state import OPEN_PARTITIONS, SCHEMA, BackgroundState, Partition, Status
 from migronaut.engine.ports import Ports
 from migronaut.engine.states import Request, acted, change
 from migronaut.versioning import match_filter
@@ -34,17 +35,20 @@ def unmet(ports: Ports, state: BackgroundState) -> tuple[Awaited, ...]:
 
 def unmet_of(ports: Ports, names: Iterable[str]) -> tuple[Awaited, ...]:
     """The same for what requires these and does its work at once: however long it takes, it has to be known."""
-    return _unmet(ports, lambda states: required(names, states), timeout=None)
+    return _unmet(ports, lambda states: earlier_by_file(names, states), timeout=None)
 
 
-def unended(ports: Ports, state: BackgroundState) -> tuple[Awaited, ...]:
-    """What is not through, as far as the states say.
+def unended(ports: Ports, state: BackgroundState, partitions: Sequence[Partition]) -> tuple[Awaited, ...]:
+    """What holds it up now, as far as the states say; nothing does while it has partitions to work.
 
     Once it has begun, only those that still make documents for it count: it must not complete before they have ended.
     """
+    waiting = state.status in (Status.BLOCKED, Status.PENDING)
+    is_open = not closed(state) and any(each.status in OPEN_PARTITIONS for each in partitions)
+    if is_open and not waiting:
+        return ()
     states = states_of(ports)
-    begun = state.status not in (Status.BLOCKED, Status.PENDING)
-    return awaited(earlier_by_version(state, states) if begun else earlier(state, states), states)
+    return awaited(earlier(state, states) if waiting else earlier_by_version(state, states), states)
 
 
 def states_of(ports: Ports) -> States:
@@ -97,9 +101,7 @@ def _any_matches(ports: Ports, states: Sequence[BackgroundState], *, timeout: fl
         return False
 
 
-def has_old_shape(
-    ports: Ports, state: BackgroundState, *, timeout: float | None = _PROBE_TIMEOUT
-) -> bool | None:
+def has_old_shape(ports: Ports, state: BackgroundState, *, timeout: float | None = _PROBE_TIMEOUT) -> bool | None:
     """One bounded probe: does any document match again? None when it takes longer than ``timeout`` seconds.
 
     Completion was decided by a count; a probe that takes too long says nothing against it.

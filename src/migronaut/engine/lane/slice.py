@@ -49,8 +49,12 @@ def run_slice(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
     try:
         return _open(ports, name, request)
     except Exception as error:
-        _logger.warning("a slice of %s raised %s", name, describe(error))
-        return SliceResult(outcome=Outcome.RAISED, error=error, reason=describe(error))
+        return _raised(name, error, Counters())
+
+
+def _raised(name: str, error: Exception, counters: Counters) -> SliceResult:
+    _logger.warning("a slice of %s raised %s", name, describe(error))
+    return SliceResult(outcome=Outcome.RAISED, counters=counters, error=error, reason=describe(error))
 
 
 def _open(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
@@ -83,6 +87,13 @@ class _Slice:
         self.deadline = ports.clock.monotonic() + (request.length or work.spec.slice_length)
 
     def run(self) -> SliceResult:
+        """Work until the slice is over; what it did before something was raised counts."""
+        try:
+            return self._run()
+        except Exception as error:
+            return _raised(self.work.name, error, self.counters)
+
+    def _run(self) -> SliceResult:
         """Claim partition after partition, until the time is over, nothing is left, or it has to stop."""
         while True:
             ended = self._ended() if self.batches else None

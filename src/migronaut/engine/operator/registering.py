@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from attrs import evolve, frozen
 
 from migronaut.core.ports import Documents
@@ -9,7 +11,7 @@ from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction,
 from migronaut.core.wording import did_you_mean
 from migronaut.engine.coordinator.requirements import unmet
 from migronaut.engine.indexes import create_index, wanted_index
-from migronaut.engine.ports import Ports, Source
+from migronaut.engine.ports import Catalog, Ports, Source
 from migronaut.engine.states import Request, required
 from migronaut.engine.work import resolve_guard, stages_of
 from migronaut.errors import BackgroundConflictError, InvalidMigrationError, MigrationNotFoundError
@@ -91,13 +93,22 @@ def load_source(ports: Ports, name: str) -> Source:
             f"{did_you_mean(name, ports.catalog.names())}",
             name=name,
         )
-    for required in source.requires:
-        if ports.catalog.find(required) is None:
+    require_background_files(ports.catalog, name, source.requires)
+    return source
+
+
+def require_background_files(catalog: Catalog, name: str, requires: Iterable[str]) -> None:
+    """See that what a file requires can be waited for: background migrations only.
+
+    Raises:
+        InvalidMigrationError: One of them is none, or cannot be used.
+    """
+    for first in requires:
+        if catalog.find(first) is None:
             raise InvalidMigrationError(
-                f"{name!r} requires {required!r}, which is no background migration; name an earlier background file.",
+                f"{name!r} requires {first!r}, which is no background migration; name an earlier background file.",
                 name=name,
             )
-    return source
 
 
 def _fresh(ports: Ports, source: Source, direction: Direction, registration: str, request: Request) -> BackgroundState:

@@ -7,11 +7,21 @@ from datetime import datetime
 
 from attrs import field, frozen
 
-from migronaut.core.coordinator import FileFact, file_notice
+from migronaut.core.coordinator import FileFact, closed, file_notice
+from migronaut.core.order import Awaited
 from migronaut.core.ports import LiveLease
 from migronaut.core.progress import Progress, progress_of
-from migronaut.core.state import BackgroundState, Counters, DocumentError, HistoryEntry, Partition, PartitionStatus
+from migronaut.core.state import (
+    TERMINAL,
+    BackgroundState,
+    Counters,
+    DocumentError,
+    HistoryEntry,
+    Partition,
+    PartitionStatus,
+)
 from migronaut.engine.coordinator.closing import rolled
+from migronaut.engine.coordinator.requirements import unended
 from migronaut.engine.ports import Ports
 from migronaut.engine.sources import find_source
 from migronaut.engine.states import required
@@ -48,7 +58,9 @@ class BackgroundStatus:
         file: What lies on this machine for it: ``ok``, ``changed``, ``missing`` or ``unusable``.
         notice: What an operator should know and do about the file; None when it is fine.
         partition_errors: Partitions that raised in their last slice, or were given up.
-        progress: Of the current pass.
+        waits_for: Migrations that must be through before it begins, or completes.
+        awaited: The same with what is the matter with each.
+        progress: Of the whole migration.
     """
 
     name: str
@@ -67,6 +79,7 @@ class BackgroundStatus:
     max_parallel: int = 1
     requires: tuple[str, ...] = ()
     waits_for: tuple[str, ...] = ()
+    awaited: tuple[Awaited, ...] = ()
     plan_method: str | None = None
     degraded: str | None = None
     registered_at: datetime
@@ -97,6 +110,7 @@ def status_of(ports: Ports, name: str, *, rate: float | None = None, attended: b
     whole = rolled(state, partitions)
     leases = ports.store.leases(name)
     found = find_source(ports.catalog, state)
+    awaited = () if state.status in TERMINAL else unended(ports, state, partitions)
     return BackgroundStatus(
         name=state.name,
         description=state.description,
@@ -115,7 +129,8 @@ def status_of(ports: Ports, name: str, *, rate: float | None = None, attended: b
         leases=leases,
         max_parallel=state.spec.max_parallel,
         requires=state.requires,
-        waits_for=state.waits_for,
+        waits_for=tuple(each.name for each in awaited),
+        awaited=awaited,
         plan_method=state.plan.method if state.plan else None,
         degraded=state.plan.degraded if state.plan else None,
         registered_at=state.registered_at,
@@ -128,7 +143,7 @@ def status_of(ports: Ports, name: str, *, rate: float | None = None, attended: b
         notice=file_notice(found.fact, state.name, found.problem),
         reopened=state.reopened,
         history=state.history,
-        progress=_progress(state, partitions, ports.store.now(), rate, attended=attended or bool(leases)),
+        progress=_progress(state, whole, partitions, ports.store.now(), rate, attended=attended or bool(leases)),
     )
 
 
@@ -155,17 +170,28 @@ def _partition_errors(partitions: tuple[Partition, ...]) -> tuple[PartitionError
 
 
 def _progress(
-    state: BackgroundState, partitions: tuple[Partition, ...], now: datetime, rate: float | None, *, attended: bool
+    state: BackgroundState,
+    whole: BackgroundState,
+    partitions: tuple[Partition, ...],
+    now: datetime,
+    rate: float | None,
+    *,
+    attended: bool,
 ) -> Progress:
-    """Of the current pass; its counters are in the partitions until it is closed, then in the totals."""
-    scanned = sum(partition.counters.scanned for partition in partitions)
-    started = state.plan.made_at if state.plan else now
+    """Of the whole migration; how long it takes is told by the pass that is under way."""
+    is_closed = closed(state)
+    plan = None if is_closed and state.status not in TERMINAL else state.plan
+    passing = Counters() if is_closed else sum((each.counters for each in partitions), Counters())
+    elapsed = (now - plan.made_at).total_seconds() if plan else 0.0
+    # What a closed pass did not come to was not there any more.
+    left = None if plan is None else 0 if is_closed else plan.estimate - passing.scanned
     return progress_of(
         status=state.status,
-        done=scanned if partitions else state.totals.scanned,
-        estimate=state.plan.estimate if state.plan else None,
-        at_least=state.plan is not None and state.plan.at_least,
+        done=whole.totals.migrated,
+        left=left,
+        at_least=plan is not None and plan.at_least,
         rate=rate,
+        average=passing.migrated / elapsed if elapsed > 0 else None,
+        elapsed=elapsed,
         attended=attended,
-        elapsed=((state.finished_at or now) - started).total_seconds(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from enum import StrEnum
 
 from attrs import frozen
@@ -43,7 +44,7 @@ class Verified:
 def verify(ports: Ports, on_drift: OnDrift) -> Verified:
     """One bounded probe for every completed forward migration."""
     states = ports.store.states()
-    busy = {state.spec.collection for state in states if state.status not in TERMINAL}
+    busy = {state.spec.collection: state for state in states if state.status not in TERMINAL}
     drift, checked, skipped = [], [], []
     for state in states:
         if state.status is not Status.COMPLETED:
@@ -66,9 +67,10 @@ def verify(ports: Ports, on_drift: OnDrift) -> Verified:
     return Verified(drift=tuple(drift), checked=tuple(checked), skipped=tuple(skipped))
 
 
-def _why_not(ports: Ports, state: BackgroundState, busy: set[str]) -> str | None:
-    if state.spec.collection in busy:
-        return "another migration of the collection is active"
+def _why_not(ports: Ports, state: BackgroundState, busy: Mapping[str, BackgroundState]) -> str | None:
+    other = busy.get(state.spec.collection)
+    if other is not None:
+        return f"{other.name} of the same collection is {other.status}"
     if not ports.documents(state.spec).indexed():
         return f"no index {wanted_index(state.spec)}; create it with `{create_index(state.spec)}`"
     return None
