@@ -162,8 +162,10 @@ def test_an_unknown_bracket_is_refused() -> None:
 def test_brackets_are_in_the_order_of_bson() -> None:
     order = [
         "minKey",
+        "undefined",
         "null",
         "number",
+        "symbol",
         "string",
         "object",
         "binData",
@@ -171,7 +173,9 @@ def test_brackets_are_in_the_order_of_bson() -> None:
         "bool",
         "date",
         "timestamp",
-        "other",
+        "dbPointer",
+        "javascript",
+        "javascriptWithScope",
     ]
     assert [*order, "maxKey"] == NAMES
     splittable = [bracket.name for bracket in BRACKETS if bracket.splittable]

@@ -34,8 +34,10 @@ class Bracket:
 
 BRACKETS = (
     Bracket("minKey"),
+    Bracket("undefined"),
     Bracket("null"),
     Bracket("number", splittable=True),
+    Bracket("symbol"),
     Bracket("string", splittable=True),
     Bracket("object"),
     Bracket("binData", splittable=True),
@@ -43,10 +45,12 @@ BRACKETS = (
     Bracket("bool"),
     Bracket("date", splittable=True),
     Bracket("timestamp", splittable=True),
-    Bracket("other"),
+    Bracket("dbPointer"),
+    Bracket("javascript"),
+    Bracket("javascriptWithScope"),
     Bracket("maxKey"),
 )
-"""All brackets in the order in which BSON sorts them; ``other`` is every type not named."""
+"""All brackets in the order in which BSON sorts them; arrays and regular expressions cannot be an ``_id``."""
 
 
 @frozen(kw_only=True)

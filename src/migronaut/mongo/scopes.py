@@ -9,23 +9,19 @@ from typing import Any
 
 from bson.decimal128 import Decimal128
 
-from migronaut.core.partitioning import BRACKETS
 from migronaut.core.state import Cursor, Scope
 
-_OTHER = ("undefined", "dbPointer", "javascript", "symbol", "javascriptWithScope")
 _ALIASES = {"double": "number", "int": "number", "long": "number", "decimal": "number"}
-_NAMES = frozenset(bracket.name for bracket in BRACKETS)
 
 
 def type_filter(bracket: str) -> dict[str, Any]:
     """Values of one bracket. Needed beside a range too: ``$gt: MinKey`` crosses brackets."""
-    return {"$type": list(_OTHER) if bracket == "other" else bracket}
+    return {"$type": bracket}
 
 
 def bracket_of(type_name: str) -> str:
     """The bracket of a value whose type the server calls ``type_name``."""
-    name = _ALIASES.get(type_name, type_name)
-    return name if name in _NAMES else "other"
+    return _ALIASES.get(type_name, type_name)
 
 
 def scope_filter(scope: Scope, after: Cursor | None) -> dict[str, Any]:

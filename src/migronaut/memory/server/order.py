@@ -41,6 +41,8 @@ _BRACKETS = {
     _BOOL: "bool",
     _DATE: "date",
     _STAMP: "timestamp",
+    _CODE: "javascript",
+    _SCOPED: "javascriptWithScope",
     _MAX: "maxKey",
 }
 NAN: Key = (NUMBER, 0)
@@ -53,7 +55,7 @@ def as_stored(value: Any) -> Any:
 
 def bracket_of(key: Key) -> str:
     """Name of the type bracket (``core.partitioning.BRACKETS``) of a value, by its key."""
-    return _BRACKETS.get(key[0], "other")
+    return _BRACKETS[key[0]]
 
 
 def sort_key(value: Any) -> Key:

@@ -26,7 +26,7 @@ _Field = Callable[[Sequence[Any]], bool]
 
 _MISSING: Any = object()
 _NULL_KEY: Key = (NULL,)
-_TYPES = frozenset({bracket.name for bracket in BRACKETS} - {"other"} | {"array", "double", "int", "long", "decimal"})
+_TYPES = frozenset({bracket.name for bracket in BRACKETS} | {"array", "double", "int", "long", "decimal"})
 
 
 class QueryUnsupportedError(NotImplementedError):
