@@ -73,6 +73,18 @@ def test_the_background_template_is_refused_until_a_collection_is_named(tmp_path
     assert migration.description == "Move address."
 
 
+@pytest.mark.parametrize("background", [False, True])
+def test_the_template_shows_how_to_require_another_one(tmp_path: Path, background: bool) -> None:
+    first = create(tmp_path, "first", background=True, now=NOW)
+    first.write_text(first.read_text().replace('"TODO"', '"orders"'))
+    path = create(tmp_path, "second", background=background, now=NOW.replace(year=NOW.year + 1))
+    shown = '# requires = ["20261001120000_an_earlier_one.py"]'
+    text = path.read_text().replace('"TODO"', '"orders"')
+    assert shown in text
+    path.write_text(text.replace(shown, f'requires = ["{first.name}"]'))
+    assert MigrationsDir(tmp_path).load(path.name).requires == (first.name,)
+
+
 def test_the_background_template_compiles() -> None:
     compile(BACKGROUND, "template", "exec")
 

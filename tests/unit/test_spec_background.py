@@ -190,6 +190,11 @@ def test_an_unknown_setting_is_refused_with_the_close_name(name: str, close: str
     assert problems(build, **{name: 1}) == [(name, f"is not a setting; did you mean {close}?")]
 
 
+def test_what_belongs_beside_it_is_told_where() -> None:
+    told = 'belongs to the file: write `requires = ["an_earlier_background_file.py"]` beside background'
+    assert problems(build, requires=["0001_a.py"]) == [("requires", told)]
+
+
 def test_an_unknown_setting_without_a_close_name_is_refused() -> None:
     assert problems(build, zzz=None) == [("zzz", "is not a setting")]
 

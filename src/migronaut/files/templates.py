@@ -3,6 +3,10 @@
 ORDINARY = '''"""{title}."""
 
 
+# Background files that must be through before this one runs.
+# requires = ["20261001120000_an_earlier_one.py"]
+
+
 def up(ctx):
     """Change the database.
 
@@ -41,6 +45,10 @@ def migrate(doc):
 #     doc["address"] = doc.pop("shipping")["address"]
 #     return doc
 
+
+# Background files that must be through before this one begins. Those that follow each other by
+# their versions on one collection wait without it.
+# requires = ["20261001120000_an_earlier_one.py"]
 
 background = Background(
     collection="TODO",  # the collection to rewrite

@@ -58,6 +58,8 @@ _LATER = (
     "throttle",
     "max_replication_lag",
 )
+_OF_THE_FILE = {"requires": 'requires = ["an_earlier_background_file.py"]'}
+"""What stands beside ``background`` in the file, not in it."""
 _KNOWN = (*_CHECKS, "batch_size", *_FILTERS, *FORWARD, *BACK, "description")
 
 Problems = list[tuple[str, str]]
@@ -87,6 +89,8 @@ def _unknown_or_later(given: Mapping[str, Any]) -> Problems:
         if name in _LATER:
             if value is not None and value is not False:
                 problems.append((name, "is not supported yet; leave it out"))
+        elif name in _OF_THE_FILE:
+            problems.append((name, f"belongs to the file: write `{_OF_THE_FILE[name]}` beside background"))
         elif name not in _KNOWN:
             close = difflib.get_close_matches(name, (*_KNOWN, *_LATER), n=1)
             problems.append((name, "is not a setting" + (f"; did you mean {close[0]}?" if close else "")))
