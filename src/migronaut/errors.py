@@ -56,6 +56,12 @@ class ConnectionFailedError(MigronautError):
     exit_code = 5
 
 
+class ServerRefusedError(MigronautError):
+    """MongoDB answered, with an error that will be the same when it is asked again."""
+
+    code = "server-refused"
+
+
 class ConfigInvalidError(MigronautError):
     """The configuration has problems; all of them are listed."""
 

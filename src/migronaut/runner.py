@@ -114,7 +114,7 @@ class BackgroundRunner:
 
     def _tell_end(self, state: BackgroundState) -> None:
         if state.status is not Status.FAILED:
-            _logger.info("%s is %s", state.name, state.status)
+            _logger.info("%s is %s%s", state.name, state.status, f"; {state.note}" if state.note else "")
             return
         why = failure_text(state.name, state.last_error, state.errors)
         failure = BackgroundFailedError(

@@ -12,7 +12,7 @@ from attrs import frozen
 from pymongo.collection import Collection
 from pymongo.database import Database
 
-from migronaut.core.ports import Checkpoint, Documents, Owner, Pass, Store, Write
+from migronaut.core.ports import Checkpoint, Condition, Documents, Owner, Pass, Store, Write
 from migronaut.core.state import Counters, Cursor, Partition, Scope, Spec
 from migronaut.memory import MemoryCollection, MemoryDocuments, MemoryServer, MemoryStore
 from migronaut.mongo.documents import MongoDocuments
@@ -33,6 +33,8 @@ class Application(Protocol):
     def get(self, id_: Any) -> Mapping[str, Any] | None: ...
     def unique(self, field: str) -> None: ...
     def forbid(self, field: str) -> None: ...
+    def drop(self) -> None: ...
+    def become(self, condition: Condition) -> None: ...
 
 
 @frozen
@@ -59,6 +61,12 @@ class InMemory:
     def forbid(self, field: str) -> None:
         self.collection.refuse(lambda document: field in document)
 
+    def drop(self) -> None:
+        self.collection.drop()
+
+    def become(self, condition: Condition) -> None:
+        self.collection.condition = condition
+
 
 @frozen
 class OnMongo:
@@ -84,6 +92,19 @@ class OnMongo:
 
     def forbid(self, field: str) -> None:
         self.collection.database.command("collMod", self.collection.name, validator={field: {"$exists": False}})
+
+    def drop(self) -> None:
+        self.collection.drop()
+
+    def become(self, condition: Condition) -> None:
+        db, name = self.collection.database, self.collection.name
+        options: dict[str, Any] = {
+            "view": {"viewOn": "elsewhere", "pipeline": []},
+            "timeseries": {"timeseries": {"timeField": "at"}},
+            "collection": {"capped": True, "size": 4096} if condition.capped else {},
+        }[condition.kind]
+        self.collection.drop()
+        db.command("create", name, **options)
 
 
 @frozen

@@ -11,6 +11,7 @@ from uuid import UUID
 import bson
 import pytest
 from bson.binary import Binary
+from bson.code import Code
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.max_key import MaxKey
@@ -18,7 +19,8 @@ from bson.min_key import MinKey
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
-from contract.documents_fixture import ANYTHING, World, bare, decoded
+from contract.documents_fixture import ANYTHING, World, bare, decoded, progress, write
+from migronaut.core.ports import Condition
 from migronaut.core.state import Cursor, Scope
 
 IDS: Mapping[str, Sequence[Any]] = {
@@ -32,6 +34,8 @@ IDS: Mapping[str, Sequence[Any]] = {
     "bool": [False, True],
     "date": [datetime(1969, 1, 1), datetime(2026, 1, 1)],
     "timestamp": [Timestamp(1, 1), Timestamp(1, 2)],
+    "javascript": [Code("a"), Code("b")],
+    "javascriptWithScope": [Code("a", {"a": 1}), Code("a", {"a": 2}), Code("b", {"a": 1})],
     "maxKey": [MaxKey()],
 }
 """Ids of every bracket, each list in the order of the server."""
@@ -131,6 +135,38 @@ def test_the_total_counts_documents_that_do_not_match_too(mixed: World) -> None:
 
 def test_brackets_are_those_present_in_bson_order(mixed: World) -> None:
     assert mixed.documents.brackets() == tuple(IDS)
+
+
+def test_a_collection_is_what_it_is_now(world: World) -> None:
+    assert world.documents.condition() == Condition()
+    for condition in (Condition(kind="view"), Condition(kind="timeseries"), Condition(capped=True), Condition()):
+        world.application.become(condition)
+        assert world.documents.condition() == condition
+
+
+def test_a_collection_that_is_gone_is_empty_and_comes_again(world: World) -> None:
+    world.application.insert({"_id": 1})
+    world.application.drop()
+    assert world.documents.condition() == Condition(exists=False)
+    assert (world.documents.count(ANYTHING, limit=1), world.documents.total(), world.read_all()) == (0, 0, [])
+    world.application.insert({"_id": 2})
+    assert world.documents.condition() == Condition()
+
+
+def test_what_a_lane_has_read_cannot_be_written_after_a_drop(world: World) -> None:
+    world.application.insert({"_id": 1})
+    partition = world.claim()
+    (raw,) = world.read_all()
+    world.application.drop()
+    left_out = world.documents.write_same(
+        partition, [write(raw, {"$set": {"a": 1}})], checkpoint=lambda left_out: progress(1)
+    )
+    assert left_out == {0}
+    assert not world.documents.condition().exists
+
+
+def test_the_write_concern_can_be_met(world: World) -> None:
+    assert world.documents.acknowledges()
 
 
 def test_an_empty_collection_has_no_brackets(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from engine_kit import TO_SHIPPING, GivenCatalog, assert_migrated_once, at, old, orders, piped
-from migronaut.core.ports import Owner, Pass, UnavailableError, WriteTooSlowError
+from migronaut.core.ports import Condition, Owner, Pass, UnavailableError, WriteTooSlowError
 from migronaut.core.state import Direction, Partition, Scope, Status
 from migronaut.engine import Engine
 from migronaut.engine.drive import drive, drive_all
@@ -311,6 +311,29 @@ def test_the_drift_poll_tidies_up_after_a_planner_that_was_lost() -> None:
     assert store.partitions(lost) != ()
     engine.engine.verify()
     assert store.partitions(lost) == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (Condition(sharded=True), "This is a sharded cluster: the values of _id must be unique"),
+        (Condition(exists=False), "The collection orders does not exist (yet); is its name right?"),
+    ],
+)
+def test_what_a_collection_is_like_is_told_when_a_migration_is_registered(condition: Condition, said: str) -> None:
+    engine = MemoryEngine(migrations={NAME: orders()})
+    engine.server.collection("orders").condition = condition
+    ports = engine.engine.ports
+    found = register(ports, NAME, direction=Direction.FORWARD, registration="r", request=Request())
+    assert said in str(found.advice)
+
+
+@pytest.mark.parametrize("condition", [Condition(kind="view"), Condition(capped=True)])
+def test_a_collection_that_becomes_unfit_fails_the_migration_in_memory_too(condition: Condition) -> None:
+    engine = memory()
+    engine.server.collection("orders").condition = condition
+    assert engine.run(NAME).status == Status.FAILED
+    assert str(engine.server.states[NAME].last_error).startswith("The migration cannot be done here: orders is a ")
 
 
 @pytest.mark.parametrize("order", ["abc", "cba", "cab"])

@@ -15,6 +15,7 @@ from migronaut.core.ports import (
 from migronaut.errors import ConnectionFailedError
 from migronaut.mongo.codes import Meaning, meaning_of, meaning_of_pipeline_error, refusal_kind
 from migronaut.mongo.connection import translating
+from migronaut.mongo.hints import refused
 
 TRANSIENT = {"errorLabels": ["TransientTransactionError"]}
 
@@ -69,14 +70,15 @@ def test_a_network_error_is_an_outage_whatever_it_says() -> None:
 def test_an_unknown_code_speaks_of_a_document_only_where_a_pipeline_stopped_at_one() -> None:
     assert meaning_of(40_000) is Meaning.OTHER
     assert meaning_of(None) is Meaning.OTHER
-    assert meaning_of_pipeline_error(40_000, "Failed to optimize") is Meaning.DOCUMENT
-    assert meaning_of_pipeline_error(241, "Failed to parse number") is Meaning.DOCUMENT
-    assert meaning_of_pipeline_error(11601, "operation was interrupted") is Meaning.OUTAGE
+    assert meaning_of_pipeline_error(40_000) is Meaning.DOCUMENT
+    assert meaning_of_pipeline_error(241) is Meaning.DOCUMENT
+    assert meaning_of_pipeline_error(11601) is Meaning.OUTAGE
 
 
 def test_a_refused_hint_is_no_fault_of_a_document() -> None:
-    assert meaning_of_pipeline_error(2, "planner returned error :: bad hint") is Meaning.OTHER
-    assert meaning_of_pipeline_error(2, "$slice needs a number") is Meaning.DOCUMENT
+    assert refused(2, "planner returned error :: hint provided does not correspond to an existing index")
+    assert not refused(2, "$slice needs a number")
+    assert meaning_of_pipeline_error(2) is Meaning.DOCUMENT
 
 
 @pytest.mark.parametrize(

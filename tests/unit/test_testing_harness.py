@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from engine_kit import piped
 from migronaut import Background, Partitioning
 from migronaut.core.ports import Owner
 from migronaut.core.state import Direction
+from migronaut.errors import BackgroundPendingError
 from migronaut.queueing import BackgroundProcessor, Producer
 from migronaut.queueing.memory import MemoryQueue
 from migronaut.testing import MemoryEngine, migrate_in_memory
@@ -68,6 +71,19 @@ def test_a_queue_in_memory_drives_a_migration_to_its_end() -> None:
     queue.run_until_idle()
     assert all(doc["schema_version"] == 2 for doc in memory.server.collection("orders").find())
     assert memory.engine.ports.tickets.of("0001_orders.py") == ()
+
+
+def test_what_waits_for_another_one_is_to_be_run_behind_it() -> None:
+    later = orders(from_version=2, to_version=3, migrate=lambda doc: doc | {"third": True})
+    memory = MemoryEngine(migrations={"0001_orders.py": orders(), "0002_later.py": later})
+    memory.server.collection("orders").insert(*ORDERS)
+    memory.register("0001_orders.py")
+    memory.register("0002_later.py")
+    with pytest.raises(BackgroundPendingError, match=r"0002_later.py waits for 0001_orders.py, which makes version 2"):
+        memory.run("0002_later.py")
+    assert memory.run("0001_orders.py").status == "completed"
+    assert memory.run("0002_later.py").status == "completed"
+    assert all(doc["third"] for doc in memory.server.collection("orders").find())
 
 
 def test_a_pipeline_runs_in_memory_too() -> None:

@@ -70,7 +70,11 @@ def _settings(directory: Path, *, seen_from: Path) -> str:
 @click.option("--background", is_flag=True, help="One that rewrites documents beside the application.")
 @pass_session
 def create(session: Session, name: str, *, background: bool) -> None:
-    """Create a migration file called NAME from a template that explains itself."""
+    """Create a migration file called NAME from a template that explains itself.
+
+    Beside its body or its `background`, a file may have `requires = ["an_earlier_background_file.py"]`:
+    what must be through first.
+    """
     directory = _directory(session)
     path = create_file(directory, name, background=background, now=datetime.now(UTC))
     session.say(f"Created {path}.")

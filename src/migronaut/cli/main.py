@@ -21,8 +21,8 @@ from migronaut.cli.worker import worker
 from migronaut.core.ports import PortError
 from migronaut.display.words import plain
 from migronaut.display.writing import OutputError, writing
+from migronaut.engine.speaking import spoken
 from migronaut.errors import (
-    ConnectionFailedError,
     MigronautError,
     RunAbortedError,
     UsageError,
@@ -137,7 +137,7 @@ def _for_users(error: Exception) -> MigronautError:
     if isinstance(error, click.Abort):
         return RunAbortedError("Interrupted; what was done before stays done.")
     if isinstance(error, PortError):
-        return ConnectionFailedError(f"MongoDB did not answer or refused ({redact(error)}); try again when it does.")
+        return spoken(error)
     return MigronautError(
         f"Something unexpected went wrong ({type(error).__name__}: {redact(error)}); --verbose shows where."
     )

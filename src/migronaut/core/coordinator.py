@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
+from migronaut.core.order import Awaited, waiting_text
 from migronaut.core.state import (
     MAX_BAD_BYTES,
     MAX_BAD_IDS,
@@ -22,7 +23,6 @@ from migronaut.core.state import (
     Phase,
     Status,
 )
-from migronaut.core.order import Awaited, waiting_text
 from migronaut.core.wording import plural, sentence
 
 POLL = 5.0

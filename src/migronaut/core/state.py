@@ -269,6 +269,7 @@ class BackgroundState:
         left_out: How many documents that are, also past 1000.
         rolled_generation: Generation whose counters are in ``totals`` already.
         waits_for: What was not through when it became blocked.
+        note: What an operator should know beside its status, for example that its collection is gone.
     """
 
     name: str
@@ -296,5 +297,6 @@ class BackgroundState:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     last_error: str | None = None
+    note: str | None = None
     reopened: int = 0
     history: tuple[HistoryEntry, ...] = ()

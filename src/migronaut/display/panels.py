@@ -71,7 +71,7 @@ def _time_left(status: BackgroundStatus) -> str:
 
 def warnings(status: BackgroundStatus) -> list[str]:
     """What holds it up, or once did, and what to do about it."""
-    told = [status.notice] if status.notice else []
+    told = [each for each in (status.notice, status.note) if each]
     if status.awaited:
         told.append(waiting_text(status.awaited))
     elif status.status == Status.RUNNING and status.progress.note == UNATTENDED:

@@ -14,6 +14,7 @@ from migronaut.core.ports import (
     Checkpoint,
     CheckpointFor,
     CheckpointForCount,
+    Condition,
     GuardedResult,
     PortError,
     Stages,
@@ -46,25 +47,27 @@ class MemoryDocuments:
     Args:
         server: Holds the data; ``server.collection(name)`` is the application's side of it.
         collection: Its name.
-        indexed: What ``indexed()`` answers.
     """
 
-    def __init__(self, server: MemoryServer, collection: str, *, indexed: bool = True) -> None:
+    def __init__(self, server: MemoryServer, collection: str) -> None:
         self._server = server
         self._collection = server.collection(collection)
-        self._indexed = indexed
 
     def transactions(self) -> bool:
         """True unless the server simulates a standalone one."""
         return self._server.transactions
 
-    def unfit(self) -> str | None:
-        """None: one process has nobody to wait for, and all collections are alike."""
-        return None
+    def condition(self) -> Condition:
+        """As the collection says."""
+        return self._collection.condition
+
+    def acknowledges(self) -> bool:
+        """True: one process has nobody to wait for."""
+        return True
 
     def indexed(self) -> bool:
-        """True when scans need not look at documents that are done."""
-        return self._indexed
+        """As the collection says; scans find the same without an index."""
+        return self._collection.indexed
 
     def count(
         self, match: Mapping[str, Any], *, limit: int, without: Sequence[Any] = (), timeout: float | None = None

@@ -106,7 +106,8 @@ class MongoChangelog:
     def next_batch(self) -> int:
         """One more than the highest number ever used, by failed runs too."""
         numbered = {"batch": {"$type": "number"}}
-        last = self._records.find_one(numbered, {"batch": 1}, sort=[("batch", DESCENDING)])
+        # By _id, as a server with notablescan does not look through a collection without an index.
+        last = self._records.find_one(numbered, {"batch": 1}, sort=[("batch", DESCENDING)], hint=[("_id", ASCENDING)])
         return 1 if last is None else int(last["batch"]) + 1
 
     @translating()

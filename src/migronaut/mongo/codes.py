@@ -75,7 +75,6 @@ _CODES: Mapping[Meaning, frozenset[int]] = {
     Meaning.DENIED: frozenset({13, 18, 8000}),
 }
 _MEANINGS = {code: meaning for meaning, codes in _CODES.items() for code in codes}
-_BAD_VALUE = 2
 
 ABOUT_A_DOCUMENT = frozenset({Meaning.DOCUMENT, Meaning.DOCUMENT_SIZE, Meaning.SHARD_KEY})
 
@@ -85,16 +84,10 @@ def meaning_of(code: int | None) -> Meaning:
     return Meaning.OTHER if code is None else _MEANINGS.get(code, Meaning.OTHER)
 
 
-def meaning_of_pipeline_error(code: int, text: str) -> Meaning:
-    """What a code means that stopped an update by a pipeline.
-
-    Args:
-        text: The server's; read only to tell a hint that is refused from a value that is.
-    """
+def meaning_of_pipeline_error(code: int) -> Meaning:
+    """What a code means that stopped an update by a pipeline, and was not said of its hint."""
     meaning = meaning_of(code)
-    if meaning is Meaning.OTHER:
-        return Meaning.OTHER if code == _BAD_VALUE and "hint" in text else Meaning.DOCUMENT
-    return meaning
+    return Meaning.DOCUMENT if meaning is Meaning.OTHER else meaning
 
 
 def refusal_kind(code: int) -> str:

@@ -23,6 +23,7 @@ from migronaut.core.ports import (
     Batch,
     CheckpointFor,
     CheckpointForCount,
+    Condition,
     GuardedResult,
     Stages,
     TookTooLongError,
@@ -32,12 +33,13 @@ from migronaut.core.ports import (
     alone,
 )
 from migronaut.core.state import Cursor, Partition, Scope, Spec
+from migronaut.mongo.condition import acknowledges, condition
 from migronaut.mongo.connection import translating
-from migronaut.mongo.pipelines import Hint, PipelineUpdates
-from migronaut.mongo.scans import BY_ID, Scans
+from migronaut.mongo.hints import BY_ID, Hint, Hints, without_scans
+from migronaut.mongo.pipelines import PipelineUpdates
+from migronaut.mongo.scans import Scans
 from migronaut.mongo.scopes import all_of, bracket_of, scope_filter, type_filter
 from migronaut.mongo.store import MongoStore
-from migronaut.mongo.unfit import unfit
 from migronaut.mongo.updates import UpdateCommands
 from migronaut.versioning import CODEC
 
@@ -55,7 +57,8 @@ class MongoDocuments:
         self._updates = UpdateCommands(self._db, spec.collection)
         self._pipelines = PipelineUpdates(self._db, spec.collection)
         self._collection = self._db[spec.collection]
-        self._scans = Scans(self._collection, spec)
+        self._hints = Hints(self._collection, spec)
+        self._scans = Scans(self._collection, self._hints)
         self._write_concern = WriteConcern(**spec.write_concern)
         # A pipeline's update may be undone by a failover together with its checkpoint: then the range is done again.
         self._before_checkpoint = {"w": 1} if spec.write_concern == {"w": "majority"} else spec.write_concern
@@ -64,17 +67,25 @@ class MongoDocuments:
         """True on replica sets and mongos."""
         with translating():
             hello = self._updates.hello
-        return "setName" in hello or hello.get("msg") == "isdbgrid"
+        return "setName" in hello or self._sharded()
 
-    def unfit(self) -> str | None:
-        """Look at what the collection is, and ask with a write that touches nothing."""
+    def _sharded(self) -> bool:
+        return bool(self._updates.hello.get("msg") == "isdbgrid")
+
+    def condition(self) -> Condition:
+        """What the server lists under the collection's name."""
         with translating():
-            return unfit(self._collection, self._spec.write_concern)
+            return condition(self._collection, sharded=self._sharded())
+
+    def acknowledges(self) -> bool:
+        """Ask with a write that touches nothing."""
+        with translating():
+            return acknowledges(self._collection, self._spec.write_concern)
 
     def indexed(self) -> bool:
         """True when an index on version and ``_id`` exists, or none is needed."""
         with translating():
-            return not self._spec.versioned or self._scans.indexed()
+            return not self._spec.versioned or self._hints.has_wanted()
 
     def count(
         self, match: Mapping[str, Any], *, limit: int, without: Sequence[Any] = (), timeout: float | None = None
@@ -82,10 +93,12 @@ class MongoDocuments:
         """Matching documents, at most ``limit``."""
         query = all_of(match, _excluding(without))
         with _capped(timeout) as options:
-            if self._spec.versioned:
-                options["hint"] = self._scans.hint()
+
+            def count(hint: Hint | None) -> int:
+                return self._collection.count_documents(query, limit=limit, **options | _hinted(hint))
+
             # By predicate the server knows better which index, if any, finds what matches.
-            return self._collection.count_documents(query, limit=limit, **options)
+            return self._hints.using(count) if self._spec.versioned else without_scans(count)
 
     def total(self) -> int:
         """Documents in the collection, from its metadata."""
@@ -118,9 +131,10 @@ class MongoDocuments:
         pipeline: list[dict[str, Any]] = stages if collection_first else stages[::-1]
         pipeline += [{"$project": {"type": {"$type": "$_id"}}}, {"$sort": {"_id": 1}}]
         found: dict[str, list[Any]] = {}
-        with _capped(timeout) as options, self._collection.aggregate(pipeline, **options) as rows:
-            for row in rows:
-                found.setdefault(bracket_of(row["type"]), []).append(row["_id"])
+        with _capped(timeout) as options:
+            rows = without_scans(lambda hint: list(self._collection.aggregate(pipeline, **options | _hinted(hint))))
+        for row in rows:
+            found.setdefault(bracket_of(row["type"]), []).append(row["_id"])
         return found
 
     def read(
@@ -228,14 +242,20 @@ class MongoDocuments:
         timeout: float | None = None,
     ) -> int:
         """One short snapshot transaction: one update by pipeline, checkpoint, commit."""
-        query, hint = self._chosen(match, scope, only, without)
+        query = _chosen(match, scope, only, without)
         limit = {} if timeout is None else {"maxTimeMS": max(1, int(timeout * 1000))}
-        with self._transaction(partition) as session:
-            changed = self._pipelines.rewrite(query, stages, hint=hint, session=session, **limit)
-            self.interrupt("documents.rewrite_fenced.rewritten")
-            self._store.checkpoint(partition, checkpoint(changed), session=session)
-            self.interrupt("documents.rewrite_fenced.before-commit")
-            _commit(session)
+
+        def once(hint: Hint) -> int:
+            with self._transaction(partition) as session:
+                changed = self._pipelines.rewrite(query, stages, hint=hint, session=session, **limit)
+                self.interrupt("documents.rewrite_fenced.rewritten")
+                self._store.checkpoint(partition, checkpoint(changed), session=session)
+                self.interrupt("documents.rewrite_fenced.before-commit")
+                _commit(session)
+            return changed
+
+        with translating():
+            changed = self._hints.using(once) if only is None else once(BY_ID)
         self.interrupt("documents.rewrite_fenced.committed")
         return changed
 
@@ -249,18 +269,15 @@ class MongoDocuments:
         without: Sequence[Any] = (),
     ) -> int:
         """One update by pipeline, atomic for each document."""
-        query, hint = self._chosen(match, scope, only, without)
+        query = _chosen(match, scope, only, without)
+
+        def once(hint: Hint) -> int:
+            return self._pipelines.rewrite(query, stages, hint=hint, writeConcern=self._before_checkpoint)
+
         with translating():
-            changed = self._pipelines.rewrite(query, stages, hint=hint, writeConcern=self._before_checkpoint)
+            changed = self._hints.using(once) if only is None else once(BY_ID)
         self.interrupt("documents.rewrite.rewritten")
         return changed
-
-    def _chosen(
-        self, match: Mapping[str, Any], scope: Scope, only: Sequence[Any] | None, without: Sequence[Any]
-    ) -> tuple[dict[str, Any], Hint]:
-        """The query for what a pipeline rewrites, and the index that it goes by."""
-        chosen = scope_filter(scope, None) if only is None else {"_id": {"$in": list(only)}}
-        return all_of(match, chosen, _excluding(without)), self._scans.hint() if only is None else BY_ID
 
     def still_matching(self, match: Mapping[str, Any], stages: Stages, ids: Sequence[Any]) -> tuple[bytes, ...]:
         """Run a pipeline for its results only."""
@@ -282,6 +299,18 @@ def _capped(timeout: float | None) -> Iterator[dict[str, Any]]:
             yield {} if timeout is None else {"maxTimeMS": max(1, int(timeout * 1000))}
         except ExecutionTimeout as error:
             raise TookTooLongError from error
+
+
+def _chosen(
+    match: Mapping[str, Any], scope: Scope, only: Sequence[Any] | None, without: Sequence[Any]
+) -> dict[str, Any]:
+    """The query for what a pipeline rewrites."""
+    chosen = scope_filter(scope, None) if only is None else {"_id": {"$in": list(only)}}
+    return all_of(match, chosen, _excluding(without))
+
+
+def _hinted(hint: Hint | None) -> dict[str, Any]:
+    return {} if hint is None else {"hint": dict(hint)}
 
 
 def _excluding(ids: Sequence[Any]) -> dict[str, Any]:

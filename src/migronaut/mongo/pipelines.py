@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pymongo.database import Database
@@ -11,14 +11,13 @@ from pymongo.errors import OperationFailure
 from migronaut.core.ports import Stages, UnavailableError, WriteRefusedError
 from migronaut.errors import redact
 from migronaut.mongo.codes import ABOUT_A_DOCUMENT, meaning_of_pipeline_error, refusal_kind
+from migronaut.mongo.hints import BY_ID, Hint, HintRefusedError, refused
 from migronaut.mongo.raw import replies, split
 from migronaut.versioning import CODEC
 
 _AS_IT_IS: Stages = ({"$replaceWith": {"$mergeObjects": ["$$ROOT"]}},)
 """Changes nothing, but no $match is moved across it. MongoDB 6.0.5 moves ``{a: {$exists: false}}`` before
 ``{$set: {a: {b: "$c"}}}``, and even before a $limit behind it."""
-
-Hint = Sequence[tuple[str, int]]
 
 
 class PipelineUpdates:
@@ -36,15 +35,16 @@ class PipelineUpdates:
             options: Of the command: ``writeConcern`` or ``session``, ``maxTimeMS``.
 
         Raises:
+            HintRefusedError: Nothing was changed.
             WriteRefusedError: The server stopped at a document; it does not say at which, nor what it changed before.
         """
         statement = {"q": query, "u": stages, "multi": True, "hint": dict(hint)}
         try:
             reply = self._command(statement, **options)
         except OperationFailure as error:
-            raise _fault(error.code or 0, str(error)) from None
+            raise _fault(error.code or 0, str(error), hint) from None
         for refusal in reply.get("writeErrors", ()):
-            raise _fault(refusal["code"], refusal["errmsg"])
+            raise _fault(refusal["code"], refusal["errmsg"], hint)
         if "writeConcernError" in reply:
             raise UnavailableError(f"write concern not met ({reply['writeConcernError'].get('code')})")
         return int(reply["nModified"])
@@ -56,7 +56,7 @@ class PipelineUpdates:
             with self._db[self._collection].aggregate_raw_batches(pipeline) as found:
                 return tuple(raw for reply in replies(found) for raw in split(reply))
         except OperationFailure as error:
-            if meaning_of_pipeline_error(error.code or 0, str(error)) in ABOUT_A_DOCUMENT:
+            if meaning_of_pipeline_error(error.code or 0) in ABOUT_A_DOCUMENT:
                 return ()  # documents that the stages fail on are found when they are rewritten
             raise
 
@@ -71,8 +71,10 @@ class PipelineUpdates:
         return self._db.command("update", self._collection, updates=[statement], codec_options=CODEC, **options)
 
 
-def _fault(code: int, text: str) -> Exception:
-    if meaning_of_pipeline_error(code, text) in ABOUT_A_DOCUMENT:
+def _fault(code: int, text: str, hint: Hint) -> Exception:
+    if hint != BY_ID and refused(code, text):
+        return HintRefusedError()
+    if meaning_of_pipeline_error(code) in ABOUT_A_DOCUMENT:
         return WriteRefusedError(code, kind=refusal_kind(code))
     # Without the server's text, which may quote a document.
     return OperationFailure(f"The server stopped an update (code {code}).", code)

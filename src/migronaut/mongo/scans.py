@@ -9,11 +9,9 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from migronaut.core.ports import Batch
-from migronaut.core.state import Spec
+from migronaut.mongo.hints import BY_ID, Hint, Hints
 from migronaut.mongo.raw import replies, split
 from migronaut.mongo.scopes import all_of
-
-BY_ID = [("_id", 1)]
 
 _MAX_READ = 16 * 1024 * 1024
 """Bytes after which a batch is cut, so that the memory of a lane does not follow the size of documents."""
@@ -26,22 +24,24 @@ _ID_ONLY = {"_id": 1}
 class Scans:
     """Reads of one collection; the driver's errors leave it as they are."""
 
-    def __init__(self, collection: Collection[Any], spec: Spec) -> None:
+    def __init__(self, collection: Collection[Any], hints: Hints) -> None:
         self._collection = collection
-        self._spec = spec
-        self._hint: list[tuple[str, int]] | None = None
+        self._hints = hints
 
     def forward(self, query: Mapping[str, Any], limit: int, *, ids_only: bool = False) -> Batch:
         """The first raw documents that a query finds, in ``_id`` order; one that is cut by size is no end."""
+        return self._hints.using(lambda hint: self._forward(query, limit, hint, ids_only=ids_only))
+
+    def _forward(self, query: Mapping[str, Any], limit: int, hint: Hint, *, ids_only: bool) -> Batch:
         documents: list[bytes] = []
         size, most = 0, _MAX_IDS if ids_only else _MAX_READ
         cursor = self._collection.find_raw_batches(
             query,
             _ID_ONLY if ids_only else None,
-            sort=BY_ID,
+            sort=list(BY_ID),
             limit=limit,
             batch_size=min(limit, _MOST_IN_REPLY),
-            hint=self.hint(),
+            hint=list(hint),
         )
         with cursor:
             for reply in replies(cursor):
@@ -63,9 +63,9 @@ class Scans:
         cursor = self._collection.find_raw_batches(
             all_of({"_id": {"$in": list(ids)}}, match or {}),
             _ID_ONLY if ids_only else None,
-            sort=BY_ID,
+            sort=list(BY_ID),
             batch_size=len(ids) + 1,
-            hint=BY_ID,
+            hint=list(BY_ID),
             session=session,
         )
         with cursor:
@@ -73,28 +73,5 @@ class Scans:
 
     def holds(self, query: Mapping[str, Any]) -> bool:
         """Whether any document matches, by the index on ``_id``; it is not decoded."""
-        with self._collection.find_raw_batches(query, _ID_ONLY, limit=1, hint=BY_ID) as cursor:
+        with self._collection.find_raw_batches(query, _ID_ONLY, limit=1, hint=list(BY_ID)) as cursor:
             return any(split(reply) for reply in replies(cursor))
-
-    def indexed(self) -> bool:
-        """Whether there is an index on version and ``_id``."""
-        return len(self.hint()) > 1
-
-    def hint(self) -> list[tuple[str, int]]:
-        """What scans go by: the index on version and ``_id`` where it exists, else the one on ``_id``."""
-        if self._hint is None:
-            wanted = [(self._spec.version_field, 1), *BY_ID]
-            self._hint = wanted if self._spec.versioned and self._has_index(wanted) else BY_ID
-        return self._hint
-
-    def _has_index(self, keys: list[tuple[str, int]]) -> bool:
-        indexes = list(self._collection.list_indexes())
-        # Queries compare as the collection does by default, and so does the index that every collection has.
-        collation = next((index.get("collation") for index in indexes if index["name"] == "_id_"), None)
-        partial = ("sparse", "partialFilterExpression", "hidden")
-        return any(
-            list(index["key"].items()) == keys
-            and index.get("collation") == collation
-            and not any(index.get(option) for option in partial)
-            for index in indexes
-        )

@@ -24,7 +24,7 @@ Watch = Callable[[str, tuple[Any, ...], Mapping[str, Any]], Callable[[Any], None
 """Told of a call just before its effect; what it returns is told the result just after. Nobody else runs in between,
 unless the call itself has points inside."""
 
-_SILENT = frozenset({"now", "transactions", "indexed", "unfit", "refusal_of"})
+_SILENT = frozenset({"now", "transactions", "indexed", "condition", "acknowledges", "refusal_of"})
 """Calls that need no point of their own: they change nothing and cannot fail in a way that matters."""
 _BY_LANES = frozenset(
     {

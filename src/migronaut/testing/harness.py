@@ -7,14 +7,16 @@ from typing import Any
 
 from attrs import field, frozen
 
+from migronaut.core.coordinator import Wait
 from migronaut.core.ports import Owner
 from migronaut.core.state import Direction
 from migronaut.engine import Engine, Ports, Source
-from migronaut.engine.drive import drive
+from migronaut.engine.drive import advance
 from migronaut.engine.operator.registering import register
 from migronaut.engine.operator.status import BackgroundStatus, status_of
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent
+from migronaut.errors import BackgroundPendingError
 from migronaut.memory.clock import FakeClock
 from migronaut.memory.database import MemoryServer
 from migronaut.memory.documents import MemoryDocuments
@@ -82,8 +84,16 @@ class MemoryEngine:
         register(self.engine.ports, name, direction=direction, registration=name, request=Request(by="test"))
 
     def run(self, name: str) -> BackgroundStatus:
-        """Work a registered migration to its end and look at it."""
-        drive(self.engine, name, owner=TESTER, stop=StopEvent())
+        """Work a registered migration to its end and look at it.
+
+        Raises:
+            BackgroundPendingError: It waits for another one, which has to be run first: nobody else works here.
+        """
+        stop = StopEvent()
+        while isinstance(found := advance(self.engine, name, owner=TESTER, stop=stop), Wait):
+            if found.awaits:
+                raise BackgroundPendingError(f"{name} {found.reason}; run that first.", migration=name)
+            self.clock.sleep(found.retry_after, stop)
         return status_of(self.engine.ports, name)
 
 

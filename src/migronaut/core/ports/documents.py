@@ -13,6 +13,23 @@ from migronaut.core.state import Cursor, Partition, Scope
 
 
 @frozen(kw_only=True)
+class Condition:
+    """What a collection is, as far as a migration depends on it.
+
+    Args:
+        exists: There is such a collection.
+        kind: ``collection``, ``view`` or ``timeseries``.
+        capped: It takes no writes in transactions.
+        sharded: It is on a sharded cluster.
+    """
+
+    exists: bool = True
+    kind: str = "collection"
+    capped: bool = False
+    sharded: bool = False
+
+
+@frozen(kw_only=True)
 class Batch:
     """Raw documents in ``_id`` order; ``end`` when nothing follows in the scope."""
 
@@ -59,8 +76,11 @@ class Documents(Protocol):
     def transactions(self) -> bool:
         """True when the server can do multi-document transactions."""
 
-    def unfit(self) -> str | None:
-        """Why the collection, or the server, can never take the migration's writes and what to do; None when it can."""
+    def condition(self) -> Condition:
+        """What the server has under the collection's name now."""
+
+    def acknowledges(self) -> bool:
+        """Whether the migration's write concern could be met here at all; asked with a write that touches nothing."""
 
     def indexed(self) -> bool:
         """True when finding what is left needs no scan: an index on version and ``_id`` exists."""

@@ -61,6 +61,8 @@ def _decided(state: BackgroundState, decided: Verdict, ports: Ports) -> Backgrou
 
 
 def _tell(state: BackgroundState) -> None:
+    if state.note:
+        _logger.warning("%s completed; %s", state.name, state.note)
     if state.left_out:
         _logger.warning(
             "%s completed; left out: %s, see `migronaut background status`",

@@ -27,29 +27,44 @@ from migronaut.core.coordinator import (
     Wait,
     next_step,
 )
+from migronaut.core.lane import backoff
 from migronaut.core.lifecycle import Action
-from migronaut.core.ports import Owner, Stop
+from migronaut.core.ports import Owner, PortError, Stop
 from migronaut.core.state import OPEN_PARTITIONS, SCHEMA, TERMINAL, BackgroundState, PartitionStatus, Phase, Status
 from migronaut.engine.coordinator.closing import finalize
 from migronaut.engine.coordinator.planning import plan_pass
 from migronaut.engine.coordinator.requirements import unended, unmet
 from migronaut.engine.failing import failed
+from migronaut.engine.fitness import missing_text, require_fit
 from migronaut.engine.ports import Ports
 from migronaut.engine.sources import find_source
+from migronaut.engine.speaking import lasting
 from migronaut.engine.states import acted, change
-from migronaut.engine.work import current_pass, match_of, resolve_guard
-from migronaut.errors import TransactionsUnsupportedError
+from migronaut.engine.work import current_pass, match_of
+from migronaut.errors import InvalidMigrationError, TransactionsUnsupportedError
 
 _logger = logging.getLogger("migronaut.background")
+_MOST_REFUSALS = 3
 _LOCKED = Wait(reason="another coordinator is at work", retry_after=1.0)
 
 Answer = Process | Wait | Done
 
 
 def coordinate(ports: Ports, name: str, *, owner: Owner, stop: Stop) -> Answer:
-    """Do all that can be done at once for a migration."""
+    """Do all that can be done at once for a migration; what the server refuses again and again fails it."""
+    refusals = 0
     while True:
-        answer = _one_step(ports, name, owner)
+        try:
+            answer = _one_step(ports, name, owner)
+            refusals = 0
+        except PortError as error:
+            if not lasting(error):
+                raise
+            answer, refusals = None, refusals + 1
+            if refusals < _MOST_REFUSALS:
+                ports.clock.sleep(backoff(refusals), stop)
+            else:
+                _refused(ports, name, error)
         if answer is not None:
             return answer
         if stop.is_set():
@@ -84,6 +99,7 @@ def gather(ports: Ports, name: str) -> Facts:
         failed=sum(each.status is PartitionStatus.FAILED for each in partitions),
     )
     found = find_source(ports.catalog, state)
+    state, problem = _looked_at(ports, state)
     return Facts(
         state=state,
         file=found.fact,
@@ -92,17 +108,22 @@ def gather(ports: Ports, name: str) -> Facts:
         tally=tally,
         live_leases=len(leases),
         unmet=unmet(ports, state) if state.status is Status.BLOCKED else unended(ports, state, partitions),
-        problem=_problem(ports, state),
+        problem=problem,
     )
 
 
-def _problem(ports: Ports, state: BackgroundState) -> str | None:
-    """Registering saw to it, but the server may be another one since."""
+def _looked_at(ports: Ports, state: BackgroundState) -> tuple[BackgroundState, str | None]:
+    """The state with what is to be said of its collection, and why it can never be done as the collection is now.
+
+    Registering saw to it, but a collection may be dropped, renamed or made a view since, and the server another one.
+    """
+    spec = state.spec
     try:
-        resolve_guard(state.spec, state.direction, transactions=ports.documents(state.spec).transactions())
-    except TransactionsUnsupportedError as error:
-        return error.message
-    return None
+        condition = require_fit(ports.documents(spec), spec, state.direction)
+    except (TransactionsUnsupportedError, InvalidMigrationError) as error:
+        return state, error.message
+    was_there = bool(state.totals.scanned or (state.plan and state.plan.estimate))
+    return evolve(state, note=None if condition.exists else missing_text(spec, was_there=was_there)), None
 
 
 def _perform(ports: Ports, facts: Facts, step: Step) -> Answer | None:
@@ -138,6 +159,12 @@ def _give_up(ports: Ports, state: BackgroundState, reason: str) -> None:
     given_up = failed(state, reason, ports.store.now())
     if given_up is not None:
         ports.store.save(given_up)
+
+
+def _refused(ports: Ports, name: str, error: PortError) -> None:
+    state = ports.store.load(name)
+    if state is not None and state.status not in (*TERMINAL, Status.PAUSED):
+        _give_up(ports, state, f"MongoDB refused it: {error}")
 
 
 def _present(state: BackgroundState | None) -> BackgroundState:

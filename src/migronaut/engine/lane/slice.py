@@ -14,6 +14,7 @@ from migronaut.core.lane import LaneFacts, Outcome, SliceResult, before_batch, c
 from migronaut.core.ports import Busy, Claim, Documents, Exhausted, Owner, PortError, Stop
 from migronaut.core.state import Counters, Cursor, Guard, Partition
 from migronaut.engine.failing import check_budget
+from migronaut.engine.fitness import require_fit
 from migronaut.engine.lane.ahead import Ahead
 from migronaut.engine.lane.batch import Lane
 from migronaut.engine.lane.committing import BatchResult, Committing
@@ -24,13 +25,23 @@ from migronaut.engine.ports import Ports
 from migronaut.engine.sources import find_source
 from migronaut.engine.stopping import AnyStop, LeftToStopError
 from migronaut.engine.work import Work, current_pass, work_of
-from migronaut.errors import LeaseLostError, describe
+from migronaut.errors import (
+    InvalidMigrationError,
+    LeaseLostError,
+    MigronautError,
+    TransactionsUnsupportedError,
+    describe,
+)
 from migronaut.spec import Context, RunInfo
 
-_FILE_WAIT = 5.0
+_WAIT = 5.0
 _logger = logging.getLogger("migronaut.background")
 
 T = TypeVar("T")
+
+
+class _UnfitError(Exception):
+    """The collection takes no writes of this migration any more."""
 
 
 @frozen(kw_only=True)
@@ -69,7 +80,7 @@ def _open(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
     found = find_source(ports.catalog, state)
     if found.source is None:
         notice = file_notice(found.fact, name, found.problem)
-        return SliceResult(outcome=Outcome.WAITING, retry_after=_FILE_WAIT, reason=notice)
+        return SliceResult(outcome=Outcome.WAITING, retry_after=_WAIT, reason=notice)
     documents = ports.documents(state.spec)
     return _Slice(ports, work_of(state, found.source, documents), documents, request).run()
 
@@ -125,6 +136,9 @@ class _Slice:
         except LeftToStopError:
             outcome = Outcome.STOPPED if self.request.stop.is_set() else Outcome.LOST
         except Exception as error:
+            if self._is_unfit():
+                store.release(partition)
+                return Outcome.WAITING
             self._count_failure(partition, error)
             raise
         except BaseException:
@@ -204,8 +218,33 @@ class _Slice:
         return writing(work=work, documents=documents, store=store)
 
     def _batch(self, lane: Lane, partition: Partition, cursor: Cursor | None) -> BatchResult:
-        """Run one batch; the guards make its repetition after an outage safe."""
-        return self._patiently(lambda: lane.run(partition, cursor, check_left=cursor is None), lane.committing.stop)
+        """Run one batch; the guards make its repetition after an outage safe.
+
+        What looks like an outage, or like bad documents, may be a collection that takes no writes any more.
+        """
+        attempts = 0
+
+        def attempt() -> BatchResult:
+            nonlocal attempts
+            attempts += 1
+            if attempts > 1 and self._is_unfit():
+                raise _UnfitError
+            result = lane.run(partition, cursor, check_left=cursor is None)
+            if result.counters.failed and self._is_unfit():
+                raise _UnfitError
+            return result
+
+        return self._patiently(attempt, lane.committing.stop)
+
+    def _is_unfit(self) -> bool:
+        """Whether the collection takes no writes of this migration any more; the coordinator says so, and fails it."""
+        try:
+            require_fit(self.documents, self.work.spec, self.work.direction)
+        except (InvalidMigrationError, TransactionsUnsupportedError):
+            return True
+        except (PortError, MigronautError):  # whatever it was, it can be asked again
+            return False
+        return False
 
     def _patiently(self, work: Callable[[], T], stop: Stop) -> T:
         return patiently(work, name=self.work.name, clock=self.ports.clock, stop=stop)
@@ -226,4 +265,6 @@ class _Slice:
         return before_batch(facts)
 
     def _result(self, outcome: Outcome, *, retry_after: float = 0.0) -> SliceResult:
+        if outcome is Outcome.WAITING:
+            retry_after = _WAIT
         return SliceResult(outcome=outcome, counters=self.counters, retry_after=retry_after)

@@ -99,7 +99,7 @@ def require_retry(ports: Ports, name: str) -> None:
 
 def _clean(state: BackgroundState, *, from_start: bool) -> BackgroundState:
     """No bad documents, no error; from the start also no plan and no totals."""
-    clean = evolve(state, bad_ids=(), left_out=0, errors=(), last_error=None)
+    clean = evolve(state, bad_ids=(), left_out=0, errors=(), last_error=None, note=None)
     if from_start:
         return evolve(clean, plan=None, pass_number=0, phase=Phase.PARTITION, totals=Counters())
     # What failed may lie behind a cursor, so that it takes one more pass.

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 from attrs import evolve, frozen
 
-from migronaut.core.ports import Documents
+from migronaut.core.ports import Condition, Documents
 from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, Guard, HistoryEntry, Status
-from migronaut.core.wording import did_you_mean
+from migronaut.core.wording import did_you_mean, sentence
 from migronaut.engine.coordinator.requirements import unmet
+from migronaut.engine.fitness import SHARDED, missing_text, require_fit
 from migronaut.engine.indexes import create_index, wanted_index
 from migronaut.engine.ports import Catalog, Ports, Source
 from migronaut.engine.states import Request, required
-from migronaut.engine.work import resolve_guard, stages_of
+from migronaut.engine.work import stages_of
 from migronaut.errors import BackgroundConflictError, InvalidMigrationError, MigrationNotFoundError
 from migronaut.spec import Background
 
@@ -38,12 +39,13 @@ def register(ports: Ports, name: str, *, direction: Direction, registration: str
         IrreversibleMigrationError, BackgroundConflictError: Nothing was registered.
     """
     source = load_source(ports, name)
-    documents = require_server(ports, source.background, direction)
+    condition = require_server(ports, source.background, direction)
     known = ports.store.load(name)
     if known is not None and known.direction is direction:
         return Registered(state=known, created=False)
-    state = _fresh(ports, source, direction, registration, request)
-    advice = _advice(state, indexed=documents.indexed())
+    note = None if condition.exists else missing_text(source.background.spec, was_there=False)
+    state = evolve(_fresh(ports, source, direction, registration, request), note=note)
+    advice = _advice(state, condition, indexed=ports.documents(state.spec).indexed())
     if known is not None:
         return Registered(state=_turn_round(ports, known, state), created=True, advice=advice)
     if not ports.store.insert(state):  # somebody else was faster
@@ -51,8 +53,8 @@ def register(ports: Ports, name: str, *, direction: Direction, registration: str
     return Registered(state=state, created=True, advice=advice)
 
 
-def require_server(ports: Ports, background: Background, direction: Direction) -> Documents:
-    """The documents of a migration, on a server that can do what it asks for.
+def require_server(ports: Ports, background: Background, direction: Direction) -> Condition:
+    """See that the server can do what a migration asks for, in the way back too.
 
     Raises:
         TransactionsUnsupportedError, IrreversibleMigrationError, InvalidMigrationError: It cannot.
@@ -60,14 +62,17 @@ def require_server(ports: Ports, background: Background, direction: Direction) -
     spec = background.spec
     documents = ports.documents(spec)
     background.way(direction)
-    resolve_guard(spec, direction, transactions=documents.transactions())
-    unfit = documents.unfit()
-    if unfit is not None:
-        raise InvalidMigrationError(f"The migration cannot be done here: {unfit}.")
+    condition = require_fit(documents, spec, direction)
+    if not documents.acknowledges():
+        raise InvalidMigrationError(
+            "The migration cannot be done here: its write_concern can never be met, because it asks for more members "
+            "than there are, or for a mode that is not defined; correct it.",
+            setting="write_concern",
+        )
     for each in (Direction.FORWARD, Direction.REVERT):
         if spec.by_pipeline(each):
             _check_pipeline(documents, background, each)
-    return documents
+    return condition
 
 
 def _check_pipeline(documents: Documents, background: Background, direction: Direction) -> None:
@@ -154,15 +159,19 @@ def _turn_round(ports: Ports, known: BackgroundState, state: BackgroundState) ->
     return saved
 
 
-def _advice(state: BackgroundState, *, indexed: bool) -> str | None:
+def _advice(state: BackgroundState, condition: Condition, *, indexed: bool) -> str | None:
     spec = state.spec
     told = []
+    if state.note:
+        told.append(sentence(state.note[0].upper() + state.note[1:]))
+    if condition.sharded:
+        told.append(SHARDED)
     if spec.guard is Guard.VERSION:
         told.append(
             'guard="version" sees concurrent changes of the version alone: a write of the application that falls '
             "between reading and writing a document can be lost."
         )
-    if not indexed:
+    if condition.exists and not indexed:
         told.append(
             f"{spec.collection} has no index {wanted_index(spec)}: the rewriting does not need it, but counting what "
             "is left scans the collection, and `migronaut background verify` does not look without it. To create it: "

@@ -57,6 +57,7 @@ class BackgroundStatus:
         partitions: How many there are in each status, of the current plan.
         file: What lies on this machine for it: ``ok``, ``changed``, ``missing`` or ``unusable``.
         notice: What an operator should know and do about the file; None when it is fine.
+        note: What an operator should know of the collection; None when there is nothing.
         partition_errors: Partitions that raised in their last slice, or were given up.
         waits_for: Migrations that must be through before it begins, or completes.
         awaited: The same with what is the matter with each.
@@ -90,6 +91,7 @@ class BackgroundStatus:
     partition_errors: tuple[PartitionError, ...] = ()
     file: str = FileFact.OK
     notice: str | None = None
+    note: str | None = None
     reopened: int = 0
     history: tuple[HistoryEntry, ...] = ()
     progress: Progress
@@ -140,6 +142,7 @@ def status_of(ports: Ports, name: str, *, rate: float | None = None, attended: b
         errors=whole.errors,
         partition_errors=_partition_errors(partitions),
         file=found.fact,
+        note=state.note,
         notice=file_notice(found.fact, state.name, found.problem),
         reopened=state.reopened,
         history=state.history,

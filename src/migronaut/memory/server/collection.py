@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import bson
-from attrs import frozen
+from attrs import evolve, frozen
 
-from migronaut.core.ports import WriteConflictError, WriteRefusedError
+from migronaut.core.ports import Condition, WriteConflictError, WriteRefusedError
 from migronaut.memory.server.elements import by_name, updated
 from migronaut.memory.server.order import Key, as_stored, sort_key
 from migronaut.memory.server.query import compile_query
@@ -33,6 +33,10 @@ class MemoryCollection:
     """Documents of an application, written as the application would. Ids are compared as BSON.
 
     What the server refuses raises ``WriteRefusedError`` with the server's code.
+
+    Attributes:
+        condition: What the server says that it is: a view, a capped collection, nothing any more, …
+        indexed: There is an index on version and ``_id``, and it is ready.
     """
 
     def __init__(self, *, lock: AbstractContextManager[Any], max_size: Callable[[], int]) -> None:
@@ -40,6 +44,8 @@ class MemoryCollection:
         self.max_size = max_size
         self.unique_fields: list[str] = []
         self.refusals: list[Callable[[dict[str, Any]], bool]] = []
+        self.condition = Condition()
+        self.indexed = True
         self._stored: dict[Key, Stored] = {}
         self._keys: list[Key] = []
 
@@ -58,12 +64,22 @@ class MemoryCollection:
     def insert_raw(self, *raws: bytes) -> None:
         """Insert documents by their bytes: also those that a driver cannot decode."""
         with self.lock:
+            self.condition = evolve(self.condition, exists=True)
             work = self.begin()
             for raw in raws:
                 parts = by_name(raw)
                 ordered = document(parts[b"_id"], *(part for name, part in parts.items() if name != b"_id"))
                 work.insert(ordered)
             work.commit()
+
+    def drop(self) -> None:
+        """Drop the collection, with all that it was; an insert makes it again."""
+        with self.lock:
+            self.condition, self.indexed = Condition(exists=False), False
+            self.unique_fields.clear()
+            self.refusals.clear()
+            self._stored.clear()
+            self._keys.clear()
 
     def replace(self, id_: Any, document: Mapping[str, Any]) -> bool:
         """Replace a document; False when there is none."""
