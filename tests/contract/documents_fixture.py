@@ -1,40 +1,24 @@
-"""A collection, the application that writes to it, and a claimed partition, in memory and on MongoDB."""
+"""A collection and the application that writes to it, in memory and on MongoDB."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
-import bson
 import pytest
 from attrs import frozen
 from pymongo.collection import Collection
 from pymongo.database import Database
 
-from migronaut.core.ports import Checkpoint, Condition, Documents, Owner, Pass, Store, Write
-from migronaut.core.state import Counters, Cursor, Partition, Scope, Spec
+from migronaut.core.ports import Condition
+from migronaut.core.state import Spec
 from migronaut.memory import MemoryCollection, MemoryDocuments, MemoryServer, MemoryStore
 from migronaut.mongo.documents import MongoDocuments
 from migronaut.mongo.store import MongoStore
+from migronaut.testing.contracts import World
+from migronaut.testing.contracts.world import ANYTHING, COLLECTION
 from migronaut.versioning import CODEC
-
-COLLECTION = "orders"
-WORK = Pass(background="20260101000000_orders.py", generation=1, plan="plan")
-ANYTHING: Mapping[str, Any] = {}
-
-
-class Application(Protocol):
-    """How the application writes to its collection while it is migrated."""
-
-    def insert(self, *documents: Mapping[str, Any]) -> None: ...
-    def update(self, id_: Any, update: Mapping[str, Any]) -> object: ...
-    def delete(self, id_: Any) -> object: ...
-    def get(self, id_: Any) -> Mapping[str, Any] | None: ...
-    def unique(self, field: str) -> None: ...
-    def forbid(self, field: str) -> None: ...
-    def drop(self) -> None: ...
-    def become(self, condition: Condition) -> None: ...
 
 
 @frozen
@@ -107,75 +91,6 @@ class OnMongo:
         db.command("create", name, **options)
 
 
-@frozen
-class World:
-    """Everything one test of the contract needs."""
-
-    documents: Documents
-    store: Store
-    application: Application
-    set_interrupt: Callable[[Callable[[str], None]], None]
-
-    def claim(self) -> Partition:
-        """A partition under a lease."""
-        self.store.add_partitions(
-            [
-                Partition(
-                    id=f"{WORK.background}:1:0",
-                    background=WORK.background,
-                    generation=WORK.generation,
-                    plan=WORK.plan,
-                    seq=0,
-                    scope=Scope(bracket="number"),
-                )
-            ]
-        )
-        claimed = self.store.claim(WORK, owner=Owner(name="lane", host="here", pid=1), slots=1, ttl=60)
-        assert isinstance(claimed, Partition)
-        return claimed
-
-    def stored_partition(self) -> Partition:
-        """The partition as it stands."""
-        (partition,) = self.store.partitions(WORK)
-        return partition
-
-    def read_all(self) -> list[bytes]:
-        """All documents with a number for their ``_id``."""
-        batch = self.documents.read(ANYTHING, Scope(bracket="number"), after=None, limit=10_000)
-        return list(batch.documents)
-
-    def at(self, point: str, action: Callable[[], object]) -> None:
-        """Do ``action`` the first time that a port reaches ``point``."""
-        waiting = [point]
-
-        def interrupt(reached: str) -> None:
-            if reached in waiting:
-                waiting.remove(reached)
-                action()
-
-        self.set_interrupt(interrupt)
-
-
-def decoded(raw: bytes) -> dict[str, Any]:
-    return bson.decode(raw, codec_options=CODEC)
-
-
-def bare(values: object) -> bytes:
-    """Values as bytes: equal only if they are the same BSON."""
-    return bson.encode({"": values}, codec_options=CODEC)
-
-
-def write(raw: bytes, update: Mapping[str, Any], **guard: Any) -> Write:
-    """An update of a document as it was read, by ``_id`` and ``guard``."""
-    id_ = decoded(raw)["_id"]
-    statement = bson.encode({"q": {"_id": id_, **guard}, "u": update}, codec_options=CODEC)
-    return Write(id=id_, before=raw, statement=statement)
-
-
-def progress(last_id: Any, *, done: bool = False) -> Checkpoint:
-    return Checkpoint(cursor=Cursor(last_id=last_id), counters=Counters(scanned=1, batches=1), done=done)
-
-
 @contextmanager
 def opened(kind: str, request: pytest.FixtureRequest) -> Iterator[World]:
     """A world in memory or on MongoDB."""
@@ -197,3 +112,12 @@ def opened(kind: str, request: pytest.FixtureRequest) -> Iterator[World]:
         on_mongo.interrupt = hook
 
     yield World(on_mongo, store, OnMongo(collection), interrupt_mongo)
+
+
+class EachDocuments:
+    """Gives a suite of ``Documents`` each implementation in turn."""
+
+    @pytest.fixture(params=["memory", "mongo"])
+    def world(self, request: pytest.FixtureRequest) -> Iterator[World]:
+        with opened(request.param, request) as opened_world:
+            yield opened_world

@@ -18,8 +18,8 @@ import pytest
 from dramatiq import Broker, Message, MessageProxy, Middleware, Worker
 from dramatiq.brokers.stub import StubBroker
 
-from contract.queue_harness import Recorder
 from migronaut.core.tickets import Directive, Finish
+from migronaut.testing.contracts import Recorder
 from migronaut_dramatiq import DramatiqQueue
 from migronaut_dramatiq.brokers import broker_from_url
 from migronaut_dramatiq.declaring import declare
@@ -153,21 +153,14 @@ def _harness(broker: Broker) -> Iterator[DramatiqHarness]:
 
 
 @contextmanager
-def stub(request: pytest.FixtureRequest) -> Iterator[DramatiqHarness]:
+def stub() -> Iterator[DramatiqHarness]:
     """Dramatiq's own broker in memory."""
     with _harness(StubBroker()) as harness:
         yield harness
 
 
 @contextmanager
-def valkey(request: pytest.FixtureRequest) -> Iterator[DramatiqHarness]:
-    """A real Valkey."""
-    with _harness(broker_from_url(request.getfixturevalue("redis_url"))) as harness:
-        yield harness
-
-
-@contextmanager
-def rabbitmq(request: pytest.FixtureRequest) -> Iterator[DramatiqHarness]:
-    """A real RabbitMQ, where one was named."""
-    with _harness(broker_from_url(request.getfixturevalue("amqp_url"))) as harness:
+def at(url: str) -> Iterator[DramatiqHarness]:
+    """A real broker: Valkey or RabbitMQ."""
+    with _harness(broker_from_url(url)) as harness:
         yield harness

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import pytest
-
-from contract.queue_harness import Recorder
 from migronaut.memory import FakeClock
 from migronaut.queueing.memory import MemoryQueue, MemoryStop
+from migronaut.testing.contracts import Recorder
 
 
 class MemoryHarness:
@@ -34,9 +29,3 @@ class MemoryHarness:
 
     def visible(self) -> str:
         return "\n".join(f"{job.log} {job.progress}" for job in self.queue.jobs)
-
-
-@contextmanager
-def memory(request: pytest.FixtureRequest) -> Iterator[MemoryHarness]:
-    """A fresh queue."""
-    yield MemoryHarness()

@@ -15,7 +15,7 @@ from redis import Redis
 from rq import SimpleWorker
 from rq.timeouts import TimerDeathPenalty
 
-from contract.queue_harness import Recorder
+from migronaut.testing.contracts import Recorder
 from migronaut_rq import RqQueue, jobs
 
 TEST_DATABASE = 15
@@ -82,10 +82,9 @@ class RqHarness:
 
 
 @contextmanager
-def rq(request: pytest.FixtureRequest) -> Iterator[RqHarness]:
+def rq(redis_url: str) -> Iterator[RqHarness]:
     """An empty queue; the test's signal handlers are as before afterwards."""
-    url = request.getfixturevalue("redis_url")
-    with emptied(url) as connection, pytest.MonkeyPatch.context() as monkeypatch, _signals_kept():
+    with emptied(redis_url) as connection, pytest.MonkeyPatch.context() as monkeypatch, _signals_kept():
         yield RqHarness(connection, monkeypatch)
 
 

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError, PyMongoError
 
-from contract.documents_fixture import COLLECTION, WORK, InMemory, OnMongo, World, bare, decoded, opened
+from contract.documents_fixture import InMemory, OnMongo, opened
 from contract.machine_kit import IDS, budget, outcome, plain
 from migronaut.core.ports import Checkpoint, Documents, Write, WriteRefusedError
 from migronaut.core.state import Counters, Cursor, Direction, Guard, Partition, Scope, Spec
@@ -29,6 +29,7 @@ from migronaut.memory.server.order import Key, as_stored, bracket_of, sort_key
 from migronaut.mongo.documents import MongoDocuments
 from migronaut.mongo.raw import replies, split
 from migronaut.mongo.store import MongoStore
+from migronaut.testing.contracts.world import COLLECTION, WORK, World, bare, decoded
 from migronaut.versioning import DocumentInvalidError, UpdateBuilder, encode_statement, guard_filter
 
 COMPARED = "documents.write_same.compared"

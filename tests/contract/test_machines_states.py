@@ -12,8 +12,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 from pymongo.database import Database
 
 from contract.machine_kit import IDS, TEXTS, Twins, budget, outcome, plain
-from contract.records_fixture import state
 from migronaut.core.state import Phase, Spec, Status
+from migronaut.testing.contracts.records import state
 
 NAMES = ("0001_a.py", "0002_$b.py")
 FILTERS = st.sampled_from(

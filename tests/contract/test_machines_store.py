@@ -22,7 +22,6 @@ from hypothesis.stateful import (
 from pymongo.database import Database
 
 from contract.machine_kit import DURATIONS, IDS, MOST_WAITS, STEP, TEXTS, WAITS, Twins, budget, outcome, plain
-from contract.records_fixture import ANN
 from migronaut.core.ports import Checkpoint, Pass, Store
 from migronaut.core.state import (
     Counters,
@@ -31,6 +30,7 @@ from migronaut.core.state import (
     Partition,
     Scope,
 )
+from migronaut.testing.contracts.records import ANN
 from migronaut.versioning import CODEC
 
 NAMES = ("0001_a.py", "0002_$b.py")

@@ -12,9 +12,9 @@ from typing import Any
 
 from rq.job import Job
 
-from contract.queue_harness import coordinator_hint, lane_hint
 from migronaut.core.jobs import Hint
 from migronaut.core.tickets import ContinueLater, Directive, Finish, WaitForLanes
+from migronaut.testing.contracts import coordinator_hint, lane_hint
 from migronaut_rq import MigronautWorker, RqQueue, jobs
 
 __all__ = ["MigronautWorker"]

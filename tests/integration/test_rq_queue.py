@@ -9,18 +9,18 @@ import pytest
 from redis import Redis
 from rq.job import Job, JobStatus
 
-from contract.queue_harness import Recorder, coordinator_hint, lane_hint
 from contract.rq_queue import RqHarness, rq
 from migronaut.core.jobs import Hint, VerifyJob
 from migronaut.core.tickets import ContinueLater, Directive, Finish, WaitForLanes
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError, QueueJobInvalidError, UsageError
+from migronaut.testing.contracts import Recorder, coordinator_hint, lane_hint
 from migronaut_rq import RqQueue, jobs
 from migronaut_rq.queue import JOB_TIMEOUT
 
 
 @pytest.fixture
-def harness(request: pytest.FixtureRequest) -> Iterator[RqHarness]:
-    with rq(request) as opened:
+def harness(redis_url: str) -> Iterator[RqHarness]:
+    with rq(redis_url) as opened:
         yield opened
 
 

@@ -20,11 +20,11 @@ from rq.job import Job, JobStatus
 
 import migronaut
 import migronaut_rq
-from contract.queue_harness import coordinator_hint, lane_hint
 from contract.rq_queue import emptied, in_test_database
 from migronaut.core.jobs import Hint
 from migronaut.embedded import EmbeddedValkey
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError, UsageError
+from migronaut.testing.contracts import coordinator_hint, lane_hint
 from migronaut_rq import MigronautWorker, RqQueue, work
 from migronaut_rq.worker import beat
 

@@ -1,32 +1,15 @@
-"""What the contract suite of the queue port needs from each port, and the processor it scripts.
-
-To add a port: write ``tests/contract/<port>_queue.py`` with a context manager that takes the pytest
-``request`` (for ``redis_url`` and the like) and yields a ``PortHarness``; add its name to ``PORTS``.
-"""
+"""What the suite of the queue port needs from each port, and the processor that it scripts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from importlib import import_module
 from threading import Lock
 from typing import Any, Protocol
-
-import pytest
 
 from migronaut.core.jobs import CoordinatorJob, Hint, LaneJob, queue_id
 from migronaut.core.ports import QueuePort
 from migronaut.core.tickets import Directive, Finish
 from migronaut.queueing import perform
-
-PORTS = {
-    "memory": "contract.memory_queue:memory",
-    "rq": "contract.rq_queue:rq",
-    "dramatiq-stub": "contract.dramatiq_queue:stub",
-    "dramatiq-valkey": "contract.dramatiq_queue:valkey",
-    "dramatiq-rabbitmq": "contract.dramatiq_queue:rabbitmq",
-}
-"""Name of the parameter -> ``module:function`` of its harness."""
 
 MIGRATION = "20261004120000_orders.py"
 Answer = Callable[[dict[str, Any], Any], Directive]
@@ -56,7 +39,7 @@ class Recorder:
         return perform(self.port, job, self.handle(payload, job))
 
 
-class PortHarness(Protocol):
+class QueueHarness(Protocol):
     """One port with a worker of its own, inside the test's process.
 
     ``keeps_rows`` is True when jobs hold their log rows (then at most 50), False for a stream of log lines.
@@ -79,13 +62,6 @@ class PortHarness(Protocol):
 
     def visible(self) -> str:
         """All log rows and progress that an operator can see, as one text."""
-
-
-def open_harness(name: str, request: pytest.FixtureRequest) -> AbstractContextManager[PortHarness]:
-    """The harness of one of ``PORTS``."""
-    module, function = PORTS[name].split(":")
-    opened: AbstractContextManager[PortHarness] = getattr(import_module(module), function)(request)
-    return opened
 
 
 def coordinator_hint(seq: int = 0, *, run: str = "run-1", sends: int = 0) -> Hint:
