@@ -1,7 +1,7 @@
 """For users' own tests: a migration run over documents in memory, without a server, threads or waiting.
 
-Here lives what users import. Not here: the ports in memory themselves (``memory``), the whole engine under faults
-(``simulation``).
+Here lives what users import; ``contracts`` are the suites of the ports, for whoever implements one. Not
+here: the ports in memory themselves (``memory``), the whole engine under faults (``simulation``).
 """
 
 from migronaut.memory import FakeClock, MemoryCollection, MemoryServer, QueryUnsupportedError

@@ -64,6 +64,7 @@ class QueueContract:
         return harness.make(recorder)
 
     def test_enqueue_delivers_each_payload(self, harness: QueueHarness, recorder: Recorder, port: Port) -> None:
+        """All kinds of hints reach the worker, each once."""
         hints = [coordinator_hint(), lane_hint(0), lane_hint(63), Hint(id="beat-1", payload=VerifyJob())]
         port.enqueue(hints)
         harness.drain()
@@ -72,6 +73,7 @@ class QueueContract:
     def test_a_payload_arrives_as_plain_json_with_its_types(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """The strict door of the payloads lets nothing else in: not a tuple, not a float for a whole number."""
         hint = lane_hint(3, seq=2**53)
         port.enqueue(iter([hint]))
         harness.drain()
@@ -82,6 +84,7 @@ class QueueContract:
         }
 
     def test_enqueue_of_nothing_is_harmless(self, harness: QueueHarness, recorder: Recorder, port: Port) -> None:
+        """A coordinator may have no lane to send."""
         port.enqueue([])
         harness.drain()
         assert recorder.seen == []
@@ -89,6 +92,7 @@ class QueueContract:
     def test_a_hint_sent_again_under_a_new_id_is_delivered_again(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """The heal sends the same payload again: a queue must not take it for a duplicate."""
         first, again = lane_hint(0, sends=0), lane_hint(0, sends=1)
         assert first.id != again.id
         assert first.body() == again.body()
@@ -101,6 +105,7 @@ class QueueContract:
     def test_two_hints_for_one_ticket_at_once_are_both_delivered(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """Which of them does something is decided by the ticket, not by the queue."""
         port.enqueue([lane_hint(0, sends=0), lane_hint(0, sends=1)])
         harness.drain()
         assert recorder.seen == [lane_hint(0).body()] * 2
@@ -109,6 +114,7 @@ class QueueContract:
     def test_continue_later_delivers_the_new_payload_after_the_delay_and_not_before(
         self, harness: QueueHarness, recorder: Recorder, port: Port, delay: float
     ) -> None:
+        """A delay is back-off, or another's turn: too early is too often. And it comes once."""
         _answers(recorder, ContinueLater(delay=delay, hint=coordinator_hint(1), result="wait"))
         port.enqueue([coordinator_hint(0)])
         harness.drain()
@@ -123,6 +129,7 @@ class QueueContract:
     def test_continue_later_without_delay_goes_on_at_once(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """Slices follow each other without a pause."""
         steps = [ContinueLater(delay=0.0, hint=lane_hint(0, seq), result="yielded") for seq in range(1, 6)]
         _answers(recorder, *steps)
         port.enqueue([lane_hint(0, 0)])
@@ -132,6 +139,7 @@ class QueueContract:
     def test_a_job_that_continues_after_an_error_is_delivered_again(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """An error of a slice is counted already; the directive alone says what follows."""
         directive = ContinueLater(delay=0.0, hint=lane_hint(0, 1), result="raised", error=ValueError("transform broke"))
         _answers(recorder, directive)
         port.enqueue([lane_hint(0, 0)])
@@ -141,6 +149,7 @@ class QueueContract:
     def test_a_job_that_ends_with_an_error_is_not_delivered_again(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """The library must not retry what the engine gave up."""
         _answers(recorder, Finish(result="gave-up", error=ValueError("transform broke")))
         port.enqueue([lane_hint(0, 0)])
         harness.drain()
@@ -151,6 +160,7 @@ class QueueContract:
     def test_wait_for_lanes_delivers_the_children_now_and_the_parent_after_the_poll(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """The poll is what remains when every wake is lost."""
         children = (lane_hint(0), lane_hint(1), lane_hint(2))
         _park(recorder, poll=3.0, children=children)
         port.enqueue([coordinator_hint(0)])
@@ -164,6 +174,7 @@ class QueueContract:
     def test_wait_for_lanes_without_children_still_wakes_the_parent(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """All its lanes may be at work already."""
         _park(recorder, poll=2.0, children=())
         port.enqueue([coordinator_hint(0)])
         harness.drain()
@@ -172,6 +183,7 @@ class QueueContract:
         assert recorder.seen == [coordinator_hint(0).body(), coordinator_hint(1).body()]
 
     def test_wake_makes_a_waiting_parent_due_now(self, harness: QueueHarness, recorder: Recorder, port: Port) -> None:
+        """The last lane out does not let its coordinator sleep until the poll."""
         _park(recorder, poll=300.0, children=(lane_hint(0),))
         port.enqueue([coordinator_hint(0)])
         harness.drain()
@@ -183,6 +195,8 @@ class QueueContract:
     def test_wake_from_inside_the_last_lane_reaches_the_parent(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """Whether it comes early, or a lane was faster than its parent."""
+
         def answer(payload: dict[str, Any], job: Any) -> Directive:
             if payload["kind"] == "background-lane":
                 port.wake(coordinator_hint(1), coordinator_hint(0).id)
@@ -203,6 +217,7 @@ class QueueContract:
     def test_wake_of_a_job_that_the_queue_does_not_know_raises_nothing(
         self, harness: QueueHarness, recorder: Recorder, port: Port, ref: str | None
     ) -> None:
+        """The broker may have lost it; a wake is best effort."""
         port.wake(coordinator_hint(7), ref)
         harness.drain()
         assert recorder.seen in ([], [coordinator_hint(7).body()])
@@ -210,6 +225,8 @@ class QueueContract:
     def test_a_refused_job_runs_once_and_does_not_stop_the_others(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """A payload that is refused now will be refused for ever."""
+
         def answer(payload: dict[str, Any], job: Any) -> Directive:
             if payload["kind"] == "background":
                 raise QueueJobInvalidError("The job's payload has an unknown kind; nothing was run.", field="kind")
@@ -225,6 +242,8 @@ class QueueContract:
         )
 
     def test_log_rows_and_progress_are_visible(self, harness: QueueHarness, recorder: Recorder, port: Port) -> None:
+        """An operator sees what a job did, where this library shows such things."""
+
         def answer(payload: dict[str, Any], job: Any) -> Directive:
             port.annotate(job, log="lane 0: yielded, 1234567 migrated")
             port.annotate(job, progress={"migrated": 7654321})
@@ -237,6 +256,8 @@ class QueueContract:
         assert "7654321" in harness.visible()
 
     def test_annotate_never_fails_a_job(self, harness: QueueHarness, recorder: Recorder, port: Port) -> None:
+        """Whatever a row holds, the work goes on."""
+
         def answer(payload: dict[str, Any], job: Any) -> Directive:
             for row in range(60):
                 port.annotate(job, log=f"row {row} " + "x" * 10_000)
@@ -257,6 +278,8 @@ class QueueContract:
     def test_rows_have_at_most_three_hundred_characters_and_a_job_keeps_fifty(
         self, harness: QueueHarness, recorder: Recorder, port: Port
     ) -> None:
+        """A job of a migration that runs for weeks must not grow."""
+
         def answer(payload: dict[str, Any], job: Any) -> Directive:
             for row in range(60):
                 port.annotate(job, log=f"row-{row:03} " + "x" * 1000)
@@ -271,5 +294,6 @@ class QueueContract:
         assert ("row-009" in visible) is not harness.keeps_rows
 
     def test_a_worker_that_runs_is_not_stopping(self, port: Port) -> None:
+        """Otherwise each slice would end with its first batch."""
         assert not port.stopping.is_set()
         assert port.stopping.reason is None

@@ -70,14 +70,17 @@ class DocumentsReadingContract(DocumentsContract):
     @pytest.mark.parametrize("bracket", IDS)
     @pytest.mark.parametrize("limit", [1, 2, 100])
     def test_pages_of_a_bracket_hold_its_ids_in_server_order(self, mixed: World, bracket: str, limit: int) -> None:
+        """Nothing twice, nothing left out, whatever the types of the ids."""
         assert bare(_pages(mixed, Scope(bracket=bracket), limit=limit)) == bare(IDS[bracket])
 
     def test_a_range_leaves_out_its_lower_bound_and_holds_its_upper_bound(self, world: World) -> None:
+        """So that neighbours share no document."""
         world.application.insert(*({"_id": number} for number in range(6)))
         scope = Scope(bracket="number", lower=1, upper=3.0, bounded_below=True, bounded_above=True)
         assert _ids(world.documents.read(ANYTHING, scope, after=None, limit=9).documents) == [2, 3]
 
     def test_a_cursor_goes_on_behind_the_last_id(self, world: World) -> None:
+        """Also when that document is gone."""
         world.application.insert(*({"_id": number} for number in range(6)))
         scope = Scope(bracket="number", lower=1, upper=4, bounded_below=True, bounded_above=True)
         batch = world.documents.read(ANYTHING, scope, after=Cursor(last_id=2.5), limit=9)
@@ -85,15 +88,18 @@ class DocumentsReadingContract(DocumentsContract):
 
     @pytest.mark.parametrize(("limit", "end"), [(3, False), (4, True)])
     def test_a_full_batch_is_no_end_and_a_short_one_is(self, world: World, limit: int, end: bool) -> None:
+        """An end costs no query of its own."""
         world.application.insert({"_id": 1}, {"_id": 2}, {"_id": 3}, {"_id": None})
         batch = world.documents.read(ANYTHING, NUMBERS, after=None, limit=limit)
         assert (len(batch.documents), batch.end) == (3, end)
 
     def test_an_empty_scope_is_an_end(self, world: World) -> None:
+        """At once."""
         batch = world.documents.read(ANYTHING, NUMBERS, after=None, limit=1)
         assert (batch.documents, batch.end) == ((), True)
 
     def test_a_batch_cut_by_size_is_no_end(self, world: World) -> None:
+        """A short batch of large documents has more behind it."""
         for number in range(6):
             world.application.insert({"_id": number, "body": b"x" * (6 * 1024 * 1024)})
         first = world.documents.read(ANYTHING, NUMBERS, after=None, limit=10)
@@ -102,29 +108,35 @@ class DocumentsReadingContract(DocumentsContract):
         assert _pages(world, NUMBERS, limit=10) == [0, 1, 2, 3, 4, 5]
 
     def test_only_matching_documents_are_read_and_those_without_are_not(self, world: World) -> None:
+        """Bad documents are left out by their ids."""
         world.application.insert(*({"_id": number, "v": number % 2} for number in range(6)))
         batch = world.documents.read({"v": 1}, NUMBERS, after=None, limit=9, without=[3.0, "3"])
         assert _ids(batch.documents) == [1, 5]
 
     def test_bytes_come_as_they_are_stored(self, world: World) -> None:
+        """They are what the guard compares."""
         document = {"_id": 1, "long": Int64(1), "double": 1.0, "inner": {"b": 1, "a": [None, -0.0]}}
         world.application.insert(document)
         assert world.read_all() == [bson.encode(document)]
 
     def test_a_count_stops_at_its_limit(self, world: World) -> None:
+        """Counting a collection to its end is slow."""
         world.application.insert(*({"_id": number, "v": number % 2} for number in range(6)))
         counts = [world.documents.count({"v": 1}, limit=limit) for limit in (2, 3, 4)]
         assert counts == [2, 3, 3]
 
     def test_a_count_leaves_out_ids_before_it_is_limited(self, world: World) -> None:
+        """Otherwise bad documents could hide the others."""
         world.application.insert(*({"_id": number} for number in range(4)))
         assert world.documents.count(ANYTHING, limit=4, without=[1, 2.0, "3"]) == 2
         assert world.documents.count(ANYTHING, limit=1, without=[0, 1, 2]) == 1
 
     def test_the_total_counts_documents_that_do_not_match_too(self, mixed: World) -> None:
+        """It is about the collection."""
         assert mixed.documents.total() == sum(len(ids) for ids in IDS.values())
 
     def test_brackets_are_those_present_in_bson_order(self, mixed: World) -> None:
+        """Ids of every type are found."""
         assert mixed.documents.brackets() == tuple(IDS)
 
     def test_a_collection_is_what_it_is_now(self, world: World) -> None:
@@ -156,10 +168,12 @@ class DocumentsReadingContract(DocumentsContract):
         assert world.documents.acknowledges()
 
     def test_an_empty_collection_has_no_brackets(self, world: World) -> None:
+        """There is nothing to plan."""
         assert world.documents.brackets() == ()
 
     @pytest.mark.parametrize("collection_first", [True, False])
     def test_a_sample_is_sorted_inside_each_bracket(self, mixed: World, collection_first: bool) -> None:
+        """Partitions are cut along it."""
         drawn = mixed.documents.sample(ANYTHING, size=1000, collection_first=collection_first, timeout=30)
         assert bare(dict(drawn)) == bare(dict(IDS))
 
@@ -167,6 +181,7 @@ class DocumentsReadingContract(DocumentsContract):
     def test_a_sample_holds_matching_documents_only_and_no_more_than_asked_for(
         self, world: World, collection_first: bool
     ) -> None:
+        """Whichever way it is drawn."""
         world.application.insert(*({"_id": number, "v": number % 2} for number in range(40)))
         drawn = world.documents.sample({"v": 1}, size=10, collection_first=collection_first, timeout=30)
         ids = list(drawn.get("number", ()))
@@ -177,12 +192,15 @@ class DocumentsReadingContract(DocumentsContract):
             assert len(ids) == 10
 
     def test_fetch_finds_documents_by_id_in_order(self, mixed: World) -> None:
+        """What is missing is left out."""
         found = mixed.documents.fetch(["b", {"a": 1}, None, 1.0, "missing", {"a": 1}])
         assert _ids(found) == [None, 1, "b", {"a": 1}]
 
     def test_fetch_leaves_out_what_does_not_match(self, world: World) -> None:
+        """The filter counts for known ids too."""
         world.application.insert({"_id": 1, "v": 1}, {"_id": 2, "v": 2})
         assert _ids(world.documents.fetch([1, 2], match={"v": 2})) == [2]
 
     def test_the_world_of_the_contract_has_transactions(self, world: World) -> None:
+        """The rest of the suite relies on them."""
         assert world.documents.transactions()

@@ -30,21 +30,25 @@ class StoreContract(RecordsContract):
     # ------------------------------------------------------------------ states
 
     def test_a_state_comes_back_as_it_was_stored(self, records: Records) -> None:
+        """Every field, and filters with names that a server would read as operators."""
         assert records.store.insert(state())
         found = records.store.load(NAME)
         assert found == state()
         assert records.store.load("0002_other.py") is None
 
     def test_a_name_is_registered_once(self, records: Records) -> None:
+        """Two deploys at once register one migration."""
         assert records.store.insert(state())
         assert not records.store.insert(state(registration="another"))
         assert [each.registration for each in records.store.states()] == ["r"]
 
     def test_the_same_value_is_registered_once_too(self, records: Records) -> None:
+        """An insert is no upsert."""
         told = state()
         assert [records.store.insert(told) for _ in range(2)] == [True, False]
 
     def test_of_savers_of_one_revision_one_wins(self, records: Records) -> None:
+        """Two coordinators that decided differently are not mixed."""
         records.store.insert(state())
         wanted = [evolve(state(), description=str(number)) for number in range(THREADS)]
         with ThreadPoolExecutor(THREADS) as pool:
@@ -55,6 +59,7 @@ class StoreContract(RecordsContract):
         assert (found.description, found.revision) == (saved[0].description, 1)
 
     def test_a_late_save_changes_nothing(self, records: Records) -> None:
+        """A pause is not undone by a coordinator that read before it."""
         records.store.insert(state())
         paused = records.store.save(evolve(state(), status=Status.PAUSED))
         assert paused is not None
@@ -66,6 +71,7 @@ class StoreContract(RecordsContract):
     # ------------------------------------------------------------------ claims
 
     def test_started_work_comes_before_new_work_and_large_before_small(self, records: Records) -> None:
+        """So that no partition is left half done, and the longest does not come last."""
         records.store.add_partitions([partition(0, estimate=5), partition(1, estimate=50), partition(2, estimate=20)])
         first = _claimed(records.store)
         assert first.seq == 1
@@ -73,11 +79,13 @@ class StoreContract(RecordsContract):
         assert [_claimed(records.store).seq for _ in range(3)] == [1, 2, 0]
 
     def test_a_claim_counts_itself_and_its_slice(self, records: Records) -> None:
+        """With the claim, not after it: a worker that dies at once was there."""
         records.store.add_partitions([partition(0)])
         found = _claimed(records.store)
         assert (found.claims, found.counters.slices, found.status) == (1, 1, PartitionStatus.RUNNING)
 
     def test_as_many_leases_as_slots_and_no_more_whoever_claims(self, records: Records) -> None:
+        """The promise of ``max_parallel``, under a race."""
         records.store.add_partitions([partition(seq) for seq in range(THREADS)])
         with ThreadPoolExecutor(THREADS) as pool:
             claims = list(pool.map(lambda _: records.store.claim(WORK, owner=ANN, slots=4, ttl=60), range(THREADS)))
@@ -89,12 +97,14 @@ class StoreContract(RecordsContract):
         assert len(records.store.leases(NAME)) == 4
 
     def test_nothing_left_to_claim_is_exhausted(self, records: Records) -> None:
+        """Which is not the same as busy: a lane goes home."""
         assert records.store.claim(WORK, owner=ANN, slots=4, ttl=60) == Exhausted()
         records.store.add_partitions([partition(0)])
         _claimed(records.store)
         assert records.store.claim(WORK, owner=ANN, slots=4, ttl=60) == Exhausted()
 
     def test_an_expired_lease_is_anybodys_and_its_holder_is_fenced_off(self, records: Records) -> None:
+        """A worker that froze and wakes up changes nothing any more."""
         records.store.add_partitions([partition(0)])
         frozen = _claimed(records.store, slots=1, ttl=10)
         records.pass_time(11)
@@ -111,6 +121,7 @@ class StoreContract(RecordsContract):
         assert found.lease is not None
 
     def test_a_renewed_lease_lives_on(self, records: Records) -> None:
+        """Each renewal starts the time to live again."""
         records.store.add_partitions([partition(0)])
         held = _claimed(records.store, slots=1, ttl=10)
         records.pass_time(8)
@@ -119,6 +130,7 @@ class StoreContract(RecordsContract):
         assert len(records.store.leases(NAME)) == 1
 
     def test_unlocking_takes_every_lease(self, records: Records) -> None:
+        """And who held one is fenced off."""
         records.store.add_partitions([partition(0), partition(1)])
         held = _claimed(records.store)
         _claimed(records.store)
@@ -129,6 +141,7 @@ class StoreContract(RecordsContract):
     # ------------------------------------------------------------------ checkpoints
 
     def test_checkpoints_add_up_and_done_frees_the_slot(self, records: Records) -> None:
+        """Counters are added, never set; what is done cannot be checkpointed again."""
         records.store.add_partitions([partition(0)])
         held = _claimed(records.store, slots=1)
         error = DocumentError(at=datetime(2026, 1, 1), kind="refused", message="why")
@@ -146,6 +159,7 @@ class StoreContract(RecordsContract):
             records.store.checkpoint(held, Checkpoint())
 
     def test_only_the_latest_errors_are_kept(self, records: Records) -> None:
+        """The ids of all bad documents are, since ``retry`` needs them."""
         records.store.add_partitions([partition(0)])
         held = _claimed(records.store)
         for number in range(25):
@@ -156,6 +170,7 @@ class StoreContract(RecordsContract):
         assert len(found.bad_ids) == 25
 
     def test_a_bad_document_that_is_named_twice_is_kept_twice(self, records: Records) -> None:
+        """Ids that are equal to Python may be two to a server."""
         records.store.add_partitions([partition(0)])
         held = _claimed(records.store)
         for _ in range(2):
@@ -163,6 +178,7 @@ class StoreContract(RecordsContract):
         assert _stored(records.store).bad_ids == (1, 1.0, 1, 1.0)
 
     def test_a_partition_is_planned_once_and_stays_as_it_is(self, records: Records) -> None:
+        """A planner that repeats itself does not take a lane's lease away."""
         records.store.add_partitions([partition(0)])
         held = _claimed(records.store)
         with pytest.raises(PortError):
@@ -171,6 +187,7 @@ class StoreContract(RecordsContract):
         assert records.store.renew(held)
 
     def test_slices_that_raise_in_a_row_fail_a_partition(self, records: Records) -> None:
+        """In a row: one batch that succeeds starts the count again."""
         records.store.add_partitions([partition(0)])
         for _ in range(2):
             assert not records.store.fail_slice(_claimed(records.store), error="boom", limit=3)
@@ -183,6 +200,7 @@ class StoreContract(RecordsContract):
         assert records.store.claim(WORK, owner=ANN, slots=4, ttl=60) == Exhausted()
 
     def test_a_reset_opens_failed_partitions_and_forgets_bad_documents_of_all(self, records: Records) -> None:
+        """What ``retry`` does."""
         records.store.add_partitions([partition(0, estimate=20), partition(1)])
         done = _claimed(records.store)
         records.store.checkpoint(done, Checkpoint(bad_ids=(1,), done=True))
@@ -193,6 +211,7 @@ class StoreContract(RecordsContract):
         assert (second.status, second.failures, second.last_error) == (PartitionStatus.PENDING, 0, None)
 
     def test_plans_are_dropped_by_token_and_by_generation(self, records: Records) -> None:
+        """A planner that lost the race takes nothing but its own away."""
         other = evolve(partition(0), id="q0", plan="other")
         later = evolve(partition(0), id="r0", generation=2)
         records.store.add_partitions([partition(0), other, later])
@@ -205,6 +224,7 @@ class StoreContract(RecordsContract):
     # ------------------------------------------------------------------ clocks
 
     def test_one_caller_an_interval_gets_through(self, records: Records) -> None:
+        """However many workers beat."""
         with ThreadPoolExecutor(THREADS) as pool:
             through = list(pool.map(lambda _: records.store.tick("heal", interval=30), range(THREADS)))
         assert through.count(True) == 1

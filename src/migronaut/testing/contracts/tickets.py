@@ -25,6 +25,7 @@ class TicketsContract(RecordsContract):
         return opened
 
     def test_of_many_that_open_one_ticket_one_is_told_it_is_fresh(self, records: Records) -> None:
+        """So a migration that is enqueued by many is sent once."""
         with ThreadPoolExecutor(THREADS) as pool:
             opened = list(pool.map(lambda _: records.tickets.open(NAME, Role.LANE, lane=3), range(THREADS)))
         assert [fresh for _, fresh in opened].count(True) == 1
@@ -32,16 +33,19 @@ class TicketsContract(RecordsContract):
         assert [ticket.lane for ticket in records.tickets.of(NAME)] == [3]
 
     def test_a_hint_that_arrives_many_times_works_once(self, records: Records, ticket: Ticket) -> None:
+        """Queues deliver twice."""
         with ThreadPoolExecutor(THREADS) as pool:
             claims = list(pool.map(lambda n: _claim(records, ticket, owner=str(n)), range(THREADS)))
         assert len([each for each in claims if each is not None]) == 1
 
     def test_hints_of_another_run_or_number_are_stale(self, records: Records, ticket: Ticket) -> None:
+        """Queues deliver late."""
         assert records.tickets.claim(ticket.id, run="other", seq=0, owner="w", ttl=60) is None
         assert records.tickets.claim(ticket.id, run=ticket.run, seq=1, owner="w", ttl=60) is None
         assert records.tickets.claim("0002_other.py", run=ticket.run, seq=0, owner="w", ttl=60) is None
 
     def test_a_working_ticket_is_taken_over_only_after_its_time(self, records: Records, ticket: Ticket) -> None:
+        """And then its first holder is nobody any more."""
         first = _claim(records, ticket, ttl=10)
         assert first is not None
         assert _claim(records, ticket, owner="second") is None
@@ -56,6 +60,7 @@ class TicketsContract(RecordsContract):
         assert not records.tickets.close(first)
 
     def test_a_continuation_has_the_next_number_and_keeps_the_run(self, records: Records, ticket: Ticket) -> None:
+        """So that a copy of the hint before it is stale."""
         held = _claim(records, ticket)
         assert held is not None
         again = records.tickets.again(held, delay=20, failures=2)
@@ -65,6 +70,7 @@ class TicketsContract(RecordsContract):
         assert _claim(records, again) is not None
 
     def test_a_closed_ticket_blocks_nobody(self, records: Records, ticket: Ticket) -> None:
+        """A migration can be enqueued again the moment it has ended."""
         held = _claim(records, ticket)
         assert held is not None
         assert records.tickets.close(held)
@@ -73,6 +79,7 @@ class TicketsContract(RecordsContract):
         assert reopened.run != ticket.run
 
     def test_one_of_many_wakes_a_sleeping_coordinator(self, records: Records, ticket: Ticket) -> None:
+        """Lanes that are last at once send one hint."""
         assert records.tickets.wake(NAME) is None  # due already
         held = _claim(records, ticket)
         assert held is not None
@@ -85,6 +92,7 @@ class TicketsContract(RecordsContract):
         assert [each.seq for each in woken] == [1]
 
     def test_lost_hints_are_overdue_after_a_grace_that_doubles(self, records: Records, ticket: Ticket) -> None:
+        """A backlog breeds no duplicates."""
         records.pass_time(29)
         assert records.tickets.overdue() == ()
         records.pass_time(2)
@@ -99,6 +107,7 @@ class TicketsContract(RecordsContract):
         assert len(records.tickets.overdue()) == 1
 
     def test_the_hint_of_a_vanished_worker_counts_as_a_loss(self, records: Records, ticket: Ticket) -> None:
+        """And only who read the latest ticket may send or drop it."""
         assert _claim(records, ticket, ttl=10) is not None
         records.pass_time(41)
         (lost,) = records.tickets.overdue()
@@ -111,5 +120,6 @@ class TicketsContract(RecordsContract):
         assert records.tickets.of(NAME) == ()
 
     def test_the_queue_side_id_of_a_hint_is_remembered(self, records: Records, ticket: Ticket) -> None:
+        """By it a waiting job is woken early."""
         records.tickets.sent(ticket, "job-1")
         assert [each.ref for each in records.tickets.of(NAME)] == ["job-1"]
