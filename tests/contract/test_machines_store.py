@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from pymongo.database import Database
 
 from contract.machine_kit import DURATIONS, IDS, MOST_WAITS, STEP, TEXTS, WAITS, Twins, budget, outcome, plain
-from migronaut.core.ports import Checkpoint, Pass, Store
+from migronaut.core.ports import Checkpoint, LiveLease, Pass, Store
 from migronaut.core.state import (
     Counters,
     Cursor,
@@ -199,6 +199,10 @@ class StoreMachine(RuleBasedStateMachine):
     def drop_leases(self, name: str) -> None:
         self._both(lambda store: store.drop_leases(name))
 
+    @rule(name=st.sampled_from(NAMES))
+    def fence_expired(self, name: str) -> None:
+        self._compare_leases(*(store.fence_expired(name) for store in (self.memory, self.mongo)))
+
     # ------------------------------------------------------------------ time
 
     @rule(clock=st.sampled_from(["heal", "verify"]), interval=DURATIONS)
@@ -229,14 +233,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     def check_leases(self) -> None:
         for name in NAMES:
-            memory, mongo = (
-                sorted(store.leases(name), key=lambda lease: (lease.generation, lease.partition))
-                for store in (self.memory, self.mongo)
-            )
-            assert len({lease.slot for lease in mongo}) == len(mongo) <= self.slots
-            for mine, theirs in zip(memory, mongo, strict=True):
-                assert evolve(mine, slot=0, expires_at=theirs.expires_at) == evolve(theirs, slot=0)
-                assert self.twins.same_moment(mine.expires_at, theirs.expires_at)
+            self._compare_leases(*(store.leases(name) for store in (self.memory, self.mongo)))
+
+    def _compare_leases(self, *told: tuple[LiveLease, ...]) -> None:
+        memory, mongo = (sorted(leases, key=lambda lease: (lease.generation, lease.partition)) for leases in told)
+        assert len({lease.slot for lease in mongo}) == len(mongo) <= self.slots
+        for mine, theirs in zip(memory, mongo, strict=True):
+            assert evolve(mine, slot=0, expires_at=theirs.expires_at) == evolve(theirs, slot=0)
+            assert self.twins.same_moment(mine.expires_at, theirs.expires_at)
 
     def _both(self, act: Any) -> None:
         memory, mongo = act(self.memory), act(self.mongo)

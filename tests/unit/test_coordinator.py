@@ -121,6 +121,7 @@ def test_the_facts_decide_the_step(facts: Facts, step: Step) -> None:
         (_facts(file=FileFact.MISSING, status=Status.PENDING), "not on this machine"),
         (_facts(file=FileFact.UNUSABLE), "cannot be used on this machine"),
         (_facts(**REPLAN, live_leases=1), "old plan"),
+        (_facts(tally=Tally(), live_leases=1), "old plan"),
     ],
 )
 def test_what_cannot_go_on_waits_and_says_why(facts: Facts, reason: str) -> None:

@@ -27,6 +27,7 @@ from migronaut.core.wording import plural, sentence
 
 POLL = 5.0
 """Seconds until a waiting coordinator looks again."""
+_ENDING = "lanes of the old plan are ending"
 _STILL_WRITTEN = "old-shape documents keep appearing"
 
 
@@ -77,7 +78,7 @@ class Facts:
         match: Hash of what the migration matches; another one than the plan's invalidates the plan.
         unmet: What must be through before it begins, or completes.
         problem: Why this server can never do the migration, e.g. it has lost its transactions.
-        live_leases: Leases of the migration that have not expired, of whatever plan.
+        live_leases: Leases of the migration, of whatever plan, after the expired ones were taken away.
     """
 
     state: BackgroundState | None
@@ -189,6 +190,9 @@ def _running_step(state: BackgroundState, facts: Facts) -> Step:
     if tally.claimable or tally.leased:
         slots = state.spec.max_parallel
         return Process(lanes=max(0, min(tally.claimable, slots - facts.live_leases)), slots=slots)
+    if facts.live_leases:
+        # A lane may claim a piece of an older plan just before that is deleted; it finds out, and lets go.
+        return Wait(reason=_ENDING, retry_after=1.0)
     # What failed is told at once, whatever else there is to wait for.
     return _wait_for(facts.unmet) if facts.unmet and not tally.failed else Finalize()
 
@@ -203,7 +207,7 @@ def _replan_step(state: BackgroundState, facts: Facts) -> Step:
     if state.phase is not Phase.REPLAN:
         return Drain()
     if facts.live_leases:
-        return Wait(reason="lanes of the old plan are ending", retry_after=1.0)
+        return Wait(reason=_ENDING, retry_after=1.0)
     return MakePlan(same_pass=True)
 
 

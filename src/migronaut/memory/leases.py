@@ -95,8 +95,14 @@ class Leases(StoreRecords):
         self._server.reach("store.leases")
         with self._server.lock:
             now = self._server.now()
-            live = [_live(partition, partition.lease) for partition in self._all(background) if partition.lease]
-        return tuple(sorted((lease for lease in live if lease.expires_at > now), key=lambda lease: lease.slot))
+            return tuple(lease for lease in self._held(background) if lease.expires_at > now)
+
+    def fence_expired(self, background: str) -> tuple[LiveLease, ...]:
+        """Take expired leases away; those that are left, in the order of their slots."""
+        self._server.reach("store.fence_expired")
+        with self._server.lock:
+            self._reap(background)
+            return self._held(background)
 
     def drop_leases(self, background: str) -> int:
         """Take all leases away."""
@@ -111,6 +117,10 @@ class Leases(StoreRecords):
         return [
             partition for partition in self._of(work) if partition.status in OPEN_PARTITIONS and not partition.lease
         ]
+
+    def _held(self, background: str) -> tuple[LiveLease, ...]:
+        held = (_live(partition, partition.lease) for partition in self._all(background) if partition.lease)
+        return tuple(sorted(held, key=lambda lease: lease.slot))
 
     def _reap(self, background: str) -> None:
         now = self._server.now()

@@ -47,10 +47,10 @@ class Leases(StoreRecords):
     def claim(self, work: Pass, *, owner: Owner, slots: int, ttl: float) -> Claim:
         """Take one open partition and one of ``slots`` slots, atomically.
 
-        Expired leases (server clock) are reaped first. Started partitions come first, then the largest.
+        Expired leases are fenced first. Started partitions come first, then the largest.
         """
         self._prepare()
-        self._reap(work.background)
+        self._fence_expired(work.background)
         session = self.sessions.current_name()
         for slot in self._slots(work.background, slots):
             lease = Lease(
@@ -90,19 +90,26 @@ class Leases(StoreRecords):
             return_document=ReturnDocument.AFTER,
         )
 
-    def _reap(self, background: str) -> None:
+    @translating()
+    def fence_expired(self, background: str) -> tuple[LiveLease, ...]:
+        """Take expired leases away; those that are left, in the order of their slots."""
+        self._fence_expired(background)
+        return self._told(_held(background))
+
+    def _fence_expired(self, background: str) -> None:
         expired = _held(background) | {"$expr": {"$lte": [_EXPIRES_AT, "$$NOW"]}}
-        lost = self._end_sessions(expired)
-        if lost:
-            self._partitions.update_many(
-                expired | {"_id": {"$in": lost}}, {"$inc": {"counters.reclaims": 1}, **_DROPPED}
+        for lost in self._end_sessions(expired):
+            # By its token, and only while it is expired: a lane that was late may have renewed it meanwhile.
+            self._partitions.update_one(
+                expired | {"_id": lost["_id"], "lease.token": lost["lease"]["token"]},
+                {"$inc": {"counters.reclaims": 1}, **_DROPPED},
             )
 
-    def _end_sessions(self, held: dict[str, Any]) -> list[str]:
-        """Abort what the holders of leases have open; the ids of their partitions."""
-        found = list(self._partitions.find(held, {"lease.session": 1}))
+    def _end_sessions(self, held: dict[str, Any]) -> list[dict[str, Any]]:
+        """Abort what the holders of leases have open, or their partitions would be locked; who they are."""
+        found = list(self._partitions.find(held, {"lease.token": 1, "lease.session": 1}))
         self.sessions.end(doc["lease"].get("session") for doc in found)
-        return [doc["_id"] for doc in found]
+        return found
 
     @translating()
     def renew(self, partition: Partition) -> bool:
@@ -162,11 +169,11 @@ class Leases(StoreRecords):
     @translating()
     def leases(self, background: str) -> tuple[LiveLease, ...]:
         """The leases that have not expired, in the order of their slots."""
-        live = _held(background) | {"$expr": {"$gt": [_EXPIRES_AT, "$$NOW"]}}
-        return tuple(
-            _live(doc)
-            for doc in self._partitions.find(live, {"generation": 1, "seq": 1, "lease": 1}).sort("lease.slot")
-        )
+        return self._told(_held(background) | {"$expr": {"$gt": [_EXPIRES_AT, "$$NOW"]}})
+
+    def _told(self, held: dict[str, Any]) -> tuple[LiveLease, ...]:
+        found = self._partitions.find(held, {"generation": 1, "seq": 1, "lease": 1}).sort("lease.slot")
+        return tuple(_live(doc) for doc in found)
 
     @translating()
     def drop_leases(self, background: str) -> int:

@@ -128,7 +128,7 @@ class Store(Protocol):
     def claim(self, work: Pass, *, owner: Owner, slots: int, ttl: float) -> Claim:
         """Take one open partition and one of ``slots`` slots, atomically.
 
-        Expired leases (server clock) are reaped first. Started partitions come first, then the largest.
+        Expired leases are fenced first. Started partitions come first, then the largest.
         """
 
     def renew(self, partition: Partition) -> bool:
@@ -154,7 +154,17 @@ class Store(Protocol):
         """Count a raised slice and free the lease; True when the partition failed for good (``limit`` in a row)."""
 
     def leases(self, background: str) -> tuple[LiveLease, ...]:
-        """The leases that have not expired."""
+        """The leases that have not expired: for those who only look."""
+
+    def fence_expired(self, background: str) -> tuple[LiveLease, ...]:
+        """Take away the leases that have expired by the server's clock, each only if it is still that one.
+
+        What a dead holder has open is aborted, and ``reclaims`` counts each. Every decision that rests on lanes being
+        gone asks here: an expired lease that nobody took away is still good for a commit.
+
+        Returns:
+            The leases that are left. Whoever holds none of them can commit nothing more.
+        """
 
     def drop_leases(self, background: str) -> int:
         """Take all leases away: their holders are fenced off at their next write; their number."""

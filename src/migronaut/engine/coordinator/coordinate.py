@@ -89,9 +89,9 @@ def gather(ports: Ports, name: str) -> Facts:
     state = ports.store.load(name)
     if state is None or state.schema > SCHEMA or state.status in TERMINAL or state.status is Status.PAUSED:
         return Facts(state=state, file=FileFact.OK, match="")
+    leases = ports.store.fence_expired(name)
     partitions = ports.store.partitions(current_pass(state)) if state.plan else ()
     unclosed = [each for each in partitions if each.status in OPEN_PARTITIONS]
-    leases = ports.store.leases(name)
     held = {lease.partition for lease in leases if lease.generation == state.generation}
     tally = Tally(
         claimable=sum(each.seq not in held for each in unclosed),
@@ -147,6 +147,9 @@ def _perform(ports: Ports, facts: Facts, step: Step) -> Answer | None:
         case Drain():
             _supersede(ports, facts)
         case MakePlan(same_pass=same_pass):
+            # Whoever is still at work by an older plan (or the other way round) writes nothing more: nobody would
+            # count it.
+            ports.store.drop_leases(_present(state).name)
             plan_pass(ports, _present(state), same_pass=same_pass)
         case Finalize():
             finalize(ports, _present(state))

@@ -157,9 +157,9 @@ def unlock(ports: Ports, name: str) -> Controlled:
 
 
 def wait_for_lanes(ports: Ports, controlled: Controlled, stop: Stop) -> Controlled:
-    """Wait until no lane holds a lease, at most two minutes."""
+    """Wait until no lane can write any more, at most two minutes: those that live end, the others are fenced off."""
     end = ports.clock.monotonic() + WAIT_FOR_LANES
-    while ports.store.leases(controlled.state.name):
+    while ports.store.fence_expired(controlled.state.name):
         if stop.is_set() or ports.clock.monotonic() >= end:
             return evolve(controlled, stopped=False)
         ports.clock.sleep(_LOOK, stop)

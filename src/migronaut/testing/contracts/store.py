@@ -120,6 +120,33 @@ class StoreContract(RecordsContract):
         assert (found.cursor, found.counters.migrated, found.failures) == (None, 0, 0)
         assert found.lease is not None
 
+    def test_fencing_takes_expired_leases_away_and_tells_those_that_are_left(self, records: Records) -> None:
+        records.store.add_partitions([partition(0), partition(1)])
+        frozen = _claimed(records.store, ttl=10)
+        alive = _claimed(records.store, ttl=1000)
+        records.pass_time(11)
+        (left,) = records.store.fence_expired(NAME)
+        assert alive.lease is not None
+        assert (left.partition, left.slot, left.owner) == (alive.seq, alive.lease.slot, ANN.name)
+        assert (_stored(records.store, frozen.seq).lease, _stored(records.store, frozen.seq).counters.reclaims) == (
+            None,
+            1,
+        )
+        with pytest.raises(LeaseLostError):
+            records.store.checkpoint(frozen, Checkpoint(counters=Counters(migrated=5)))
+        assert records.store.renew(alive)
+        assert records.store.fence_expired("0002_other.py") == ()
+
+    def test_looking_at_leases_takes_none_away(self, records: Records) -> None:
+        """It may have expired, and yet it is good for a commit until somebody fences it."""
+        records.store.add_partitions([partition(0)])
+        late = _claimed(records.store, ttl=10)
+        records.pass_time(11)
+        assert records.store.leases(NAME) == ()
+        records.store.checkpoint(late, Checkpoint(counters=Counters(migrated=5)))
+        assert [lease.partition for lease in records.store.fence_expired(NAME)] == [0]
+        assert _stored(records.store).counters.reclaims == 0
+
     def test_a_renewed_lease_lives_on(self, records: Records) -> None:
         """Each renewal starts the time to live again."""
         records.store.add_partitions([partition(0)])
