@@ -71,7 +71,7 @@ class Background:
         revert_pipeline: The way back, like ``pipeline``.
         description: One line for people; else the first line of the module's docstring.
         batch_size: Documents read and written at once, 1-10 000, default 500; with a pipeline
-            rewritten by one statement, 1-100 000, default 5000.
+            rewritten by one statement at most, 1-100 000, default 5000.
         pause: Between two batches, 0-3600 s, default 0.1.
         slice_length: How long a lane works before it gives way, 1-3600 s, default 30.
         write_concern: Default ``{"w": "majority"}``; ``w: 0`` is refused.
