@@ -384,3 +384,35 @@ def test_a_checkpoint_that_is_never_written_ends_with_the_stop() -> None:
     engine.server.interrupt = reach
     assert drive(engine.engine, NAME, owner=OWNER, stop=stop) is None
     assert tries <= 6
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_a_lane_goes_on_where_a_failover_has_put_its_partition_back(pipeline: bool) -> None:
+    """Documents and checkpoint of the second batch are undone together while the lane is at the third."""
+    settings: dict[str, Any] = {"pipeline": TO_SHIPPING, "migrate": None} if pipeline else {}
+    engine = memory(count=6, batch_size=2, **settings)
+    server, collection = engine.server, engine.server.collection("orders")
+    begun, committed = ("rewritten", "rewrite_fenced") if pipeline else ("compared", "write_same")
+    kept: list[Any] = []
+
+    def after_the_first() -> None:
+        kept.extend((dict(server.partitions), collection.find()))
+
+    def failover() -> None:
+        server.partitions = kept[0]
+        for document in kept[1]:
+            collection.replace(document["_id"], document)
+        raise UnavailableError("not primary any more")
+
+    first = at(f"documents.{committed}.committed", after_the_first)
+    third = at(f"documents.{committed}.{begun}", failover, arrival=3)
+
+    def reach(point: str) -> None:
+        first(point)
+        third(point)
+
+    server.interrupt = reach
+    status = engine.run(NAME)
+    assert (status.status, status.pass_number) == (Status.COMPLETED, 1)
+    assert (status.totals.scanned, status.totals.migrated) == (6, 6)
+    assert_migrated_once(documents(engine))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from attrs import evolve
 
 from migronaut.core.ports import Busy, Checkpoint, Claim, Exhausted, LiveLease, Owner, Pass
-from migronaut.core.state import MAX_ERRORS, OPEN_PARTITIONS, Counters, Lease, Partition, PartitionStatus
+from migronaut.core.state import MAX_ERRORS, OPEN_PARTITIONS, Counters, Cursor, Lease, Partition, PartitionStatus
 from migronaut.errors import lease_lost
 from migronaut.memory.records import StoreRecords
 
@@ -59,6 +59,19 @@ class Leases(StoreRecords):
         self._server.reach("store.holds")
         with self._server.lock:
             return held(self._server.partitions.get(partition.id), partition) is not None
+
+    def place(self, partition: Partition) -> Cursor | None:
+        """Where the partition is as it is stored now.
+
+        Raises:
+            LeaseLostError: The lease is no longer ours.
+        """
+        self._server.reach("store.place")
+        with self._server.lock:
+            ours = held(self._server.partitions.get(partition.id), partition)
+            if ours is None:
+                raise lease_lost()
+            return ours.cursor
 
     def release(self, partition: Partition) -> bool:
         """Give the lease back, keep the partition's place."""

@@ -14,7 +14,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 
 from migronaut.core.ports import Busy, Checkpoint, Claim, Exhausted, LiveLease, Owner, Pass
-from migronaut.core.state import MAX_ERRORS, Counters, Lease, Partition, PartitionStatus
+from migronaut.core.state import MAX_ERRORS, Counters, Cursor, Lease, Partition, PartitionStatus
 from migronaut.errors import lease_lost
 from migronaut.mongo.codec import errors_to_documents, partition_from
 from migronaut.mongo.connection import translating
@@ -120,6 +120,18 @@ class Leases(StoreRecords):
     def holds(self, partition: Partition) -> bool:
         """Whether the lease is still ours."""
         return self._partitions.find_one(_ours(partition), {"_id": 1}) is not None
+
+    @translating()
+    def place(self, partition: Partition) -> Cursor | None:
+        """Where the partition is as it is stored now.
+
+        Raises:
+            LeaseLostError: The lease is no longer ours.
+        """
+        found = self._partitions.find_one(_ours(partition))
+        if found is None:
+            raise lease_lost()
+        return partition_from(found).cursor
 
     @translating()
     def release(self, partition: Partition) -> bool:

@@ -137,6 +137,13 @@ class Store(Protocol):
     def holds(self, partition: Partition) -> bool:
         """Whether the lease is still ours; it may be gone a moment later."""
 
+    def place(self, partition: Partition) -> Cursor | None:
+        """Where the partition is as it is stored now: a failover may have undone a checkpoint.
+
+        Raises:
+            LeaseLostError: The lease is no longer ours.
+        """
+
     def release(self, partition: Partition) -> bool:
         """Give the lease back, keep the partition's place; False when it was no longer ours."""
 

@@ -220,7 +220,9 @@ class _Slice:
     def _batch(self, lane: Lane, partition: Partition, cursor: Cursor | None) -> BatchResult:
         """Run one batch; the guards make its repetition after an outage safe.
 
-        What looks like an outage, or like bad documents, may be a collection that takes no writes any more.
+        What looks like an outage, or like bad documents, may be a collection that takes no writes any more. And an
+        outage may be a failover that has undone the batch before, with its checkpoint: what is stored says where to
+        go on.
         """
         attempts = 0
 
@@ -229,7 +231,8 @@ class _Slice:
             attempts += 1
             if attempts > 1 and self._is_unfit():
                 raise _UnfitError
-            result = lane.run(partition, cursor, check_left=cursor is None)
+            at = self.ports.store.place(partition) if attempts > 1 else cursor
+            result = lane.run(partition, at, check_left=at is None)
             if result.counters.failed and self._is_unfit():
                 raise _UnfitError
             return result

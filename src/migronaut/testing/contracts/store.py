@@ -147,6 +147,16 @@ class StoreContract(RecordsContract):
         assert [lease.partition for lease in records.store.fence_expired(NAME)] == [0]
         assert _stored(records.store).counters.reclaims == 0
 
+    def test_the_place_of_a_partition_is_told_to_the_holder_of_its_lease(self, records: Records) -> None:
+        records.store.add_partitions([partition(0)])
+        held = _claimed(records.store)
+        assert records.store.place(held) is None
+        records.store.checkpoint(held, Checkpoint(cursor=Cursor(last_id=7)))
+        assert records.store.place(held) == Cursor(last_id=7)
+        records.store.drop_leases(NAME)
+        with pytest.raises(LeaseLostError):
+            records.store.place(held)
+
     def test_a_renewed_lease_lives_on(self, records: Records) -> None:
         """Each renewal starts the time to live again."""
         records.store.add_partitions([partition(0)])
