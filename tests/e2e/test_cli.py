@@ -62,7 +62,8 @@ def test_controls_say_what_they_did_and_what_comes_next(orders: Cli) -> None:
     assert "nothing to change" in orders("background", "pause", "orders").out
     idle = orders("background", "run")
     assert f"{NAME} is paused and was not worked; `migronaut background resume {NAME}`" in idle.error
-    assert orders("background", "run", "--json").json["halted"] == [{"name": NAME, "outcome": "paused"}]
+    halted = orders("background", "run", "--json").json["error"]["context"]["halted"]
+    assert halted == [{"name": NAME, "outcome": "paused"}]
     resumed = orders("background", "resume", NAME).out
     assert "it is pending now" in resumed
     assert f"background run {NAME}" in resumed

@@ -112,8 +112,21 @@ def _until(found: Any) -> None:
         time.sleep(0.02)
 
 
-def test_one_alone_names_what_it_waits_for_and_goes_on_when_it_is_through(chain: Cli, db: Db) -> None:
+def test_all_active_ones_are_also_those_that_become_active_meanwhile(chain: Cli, db: Db) -> None:
+    """The second and the third have completed; the first, which comes later, makes documents for them."""
+    for name in CHAIN[1:]:
+        assert chain("up", name).code == 0
+    assert chain("background", "run").code == 0
     assert chain("up").code == 0
+    ran = chain("background", "run")
+    assert ran.code == 0
+    assert [f"{name}: completed, 200 documents migrated here" in ran.out for name in CHAIN] == [False, True, True]
+    assert f"{CHAIN[0]}: completed, 200 documents migrated in" in ran.out
+    assert_all_went_every_step(db)
+
+
+def test_one_alone_names_what_it_waits_for_and_goes_on_when_it_is_through(chain: Cli, db: Db) -> None:
+    assert f"hint: It waits for {CHAIN[0]}, which makes version 2." in chain("up").out
     waiting = chain.start("background", "run", CHAIN[1])
     assert waiting.stdout is not None
     assert waiting.stdout.readline().strip() == f"{CHAIN[1]}: waits for {CHAIN[0]}, which makes version 2"

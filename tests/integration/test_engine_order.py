@@ -11,7 +11,7 @@ import pytest
 from pymongo.database import Database
 
 from engine_kit import ANN, Document, Rig, at, in_background, orders
-from migronaut.core.coordinator import Process, Wait
+from migronaut.core.coordinator import Done, Process, Wait
 from migronaut.core.state import Direction, Status
 from migronaut.engine.drive import drive_all
 from migronaut.engine.operator import controls
@@ -209,6 +209,19 @@ def test_a_failed_one_holds_up_and_says_so(rig: Rig) -> None:
     rig.db.orders.delete_many({"_id": {"$in": [0, 3]}})
     assert drive_all(rig.engine, CHAIN, owner=rig.owner, stop=StopEvent()).held == {}
     assert rig.status(THREE).status == Status.COMPLETED
+
+
+def test_a_blocked_one_that_was_cancelled_and_taken_up_again_waits_as_before(rig: Rig) -> None:
+    """By predicate, so that only its file says what it waits for."""
+    by_predicate = {"from_version": None, "to_version": None, "filter": {"steps": []}}
+    rig.give(orders(**by_predicate), name=TWO, requires=(ONE,))
+    registered(rig, ONE, TWO)
+    controls.cancel(rig.ports, TWO, ANN)
+    controls.retry(rig.ports, TWO, ANN, from_start=False)
+    assert reason(rig.coordinate(name=TWO)) == f"waits for {ONE}, which is pending"
+    assert rig.status(TWO).waits_for == (ONE,)
+    assert rig.run(name=ONE) is Status.COMPLETED
+    assert isinstance(rig.coordinate(name=TWO), Done | Process)
 
 
 def test_a_paused_one_holds_up_until_it_is_resumed(rig: Rig, db: Database[Any]) -> None:

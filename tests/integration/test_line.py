@@ -13,6 +13,7 @@ from pymongo.database import Database
 
 from migronaut import Migrator
 from migronaut.core.ports import Owner
+from migronaut.core.state import Direction
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import (
     BackgroundPendingError,
@@ -213,3 +214,46 @@ def test_an_ordinary_file_waits_for_the_background_one_it_requires(migrator: Mig
     migrator.background.run()
     assert [row.name for row in migrator.up()] == ["0002_after.py"]
     assert db.notes.count_documents({}) == 1
+
+
+def test_an_ordinary_file_does_not_run_behind_one_that_was_reverted(migrator: Migrator, db: Db, write: Write) -> None:
+    """Its body would destroy what the way back has restored."""
+    back = "def revert(doc):\n    return {**doc, 'address': 'back'}\n\nbackground = Background("
+    write(
+        "0001_orders.py",
+        BACKGROUND.replace("background = Background(", back).replace("pause=0", "pause=0, revert=revert"),
+    )
+    db.orders.insert_one({"address": "x", "schema_version": 1})
+    migrator.up()
+    migrator.background.run()
+    migrator.background.register("0001_orders.py", direction=Direction.REVERT)
+    migrator.background.run()
+    assert db.orders.count_documents({"address": "back", "schema_version": 1}) == 1
+    write("0002_after.py", 'requires = ["0001_orders.py"]\ndef up(ctx):\n    ctx.db.orders.drop()\n')
+    with pytest.raises(BackgroundPendingError, match=r"0002_after.py waits for 0001_orders.py, which was reverted"):
+        migrator.up()
+    assert db.orders.count_documents({}) == 1
+
+
+def test_an_ordinary_file_does_not_run_while_the_old_shape_exists_again(
+    migrator: Migrator, db: Db, write: Write
+) -> None:
+    db.orders.insert_one({"address": "x", "schema_version": 1})
+    write("0001_orders.py", BACKGROUND)
+    migrator.up()
+    migrator.background.run()
+    db.orders.insert_one({"address": "late", "schema_version": 1})
+    write("0002_after.py", 'requires = ["0001_orders.py"]\n' + note("after"))
+    with pytest.raises(BackgroundPendingError, match=r"0002_after.py waits for 0001_orders.py, which is running"):
+        migrator.up()
+    assert db.notes.count_documents({}) == 0
+    migrator.background.run()
+    migrator.up()
+    assert db.notes.count_documents({}) == 1
+
+
+def test_an_ordinary_file_can_only_require_a_background_one(migrator: Migrator, write: Write) -> None:
+    write("0001_first.py", note("first"))
+    write("0002_after.py", 'requires = ["0001_first.py"]\n' + note("after"))
+    with pytest.raises(InvalidMigrationError, match="which is no background migration"):
+        migrator.up()

@@ -222,6 +222,24 @@ def test_a_migration_that_must_wait_does_not_hold_up_the_others() -> None:
     assert [state.status for state in found if state] == [Status.FAILED, Status.BLOCKED, Status.COMPLETED]
 
 
+def test_what_a_process_did_itself_is_counted_also_in_slices_that_raised() -> None:
+    """One of the five documents was done by another process, before."""
+    calls: list[int] = []
+
+    def many(docs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        calls.append(len(docs))
+        if len(calls) in {2, 5}:
+            raise ValueError("once in a while")
+        return [doc | {"shipping": 1} for doc in docs]
+
+    engine = memory(migrate=None, migrate_many=many, batch_size=1)
+    engine.engine.coordinate(NAME, owner=OWNER, stop=StopEvent())
+    other = engine.engine.run_slice(NAME, owner=OWNER, stop=StopEvent(), slice_length=0.001)
+    driven = drive_all(engine.engine, [NAME], owner=OWNER, stop=StopEvent())
+    assert (other.counters.migrated, driven.own[NAME].migrated, driven.held) == (1, 4, {})
+    assert engine.server.states[NAME].totals.migrated == 5
+
+
 def test_what_a_transform_of_many_raises_is_told_without_the_document(caplog: pytest.LogCaptureFixture) -> None:
     def many(docs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         raise ValueError(f"bad document {docs}")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from attrs import evolve, frozen
 
+from migronaut.core.order import Awaited, waiting_text
 from migronaut.core.ports import Condition, Documents
 from migronaut.core.state import TERMINAL, BackgroundState, Counters, Direction, Guard, HistoryEntry, Status
 from migronaut.core.wording import did_you_mean, sentence
@@ -44,8 +45,10 @@ def register(ports: Ports, name: str, *, direction: Direction, registration: str
     if known is not None and known.direction is direction:
         return Registered(state=known, created=False)
     note = None if condition.exists else missing_text(source.background.spec, was_there=False)
-    state = evolve(_fresh(ports, source, direction, registration, request), note=note)
-    advice = _advice(state, condition, indexed=ports.documents(state.spec).indexed())
+    fresh = evolve(_fresh(ports, source, direction, registration), note=note)
+    waiting = unmet(ports, fresh)
+    state = _begun(fresh, waiting, request)
+    advice = _advice(state, waiting, condition, indexed=ports.documents(state.spec).indexed())
     if known is not None:
         return Registered(state=_turn_round(ports, known, state), created=True, advice=advice)
     if not ports.store.insert(state):  # somebody else was faster
@@ -116,9 +119,9 @@ def require_background_files(catalog: Catalog, name: str, requires: Iterable[str
             )
 
 
-def _fresh(ports: Ports, source: Source, direction: Direction, registration: str, request: Request) -> BackgroundState:
+def _fresh(ports: Ports, source: Source, direction: Direction, registration: str) -> BackgroundState:
     now = ports.store.now()
-    fresh = BackgroundState(
+    return BackgroundState(
         name=source.name,
         registration=registration,
         status=Status.PENDING,
@@ -130,12 +133,20 @@ def _fresh(ports: Ports, source: Source, direction: Direction, registration: str
         registered_at=now,
         updated_at=now,
     )
-    waits_for = tuple(each.name for each in unmet(ports, fresh))
-    status = Status.BLOCKED if waits_for else Status.PENDING
+
+
+def _begun(fresh: BackgroundState, waiting: tuple[Awaited, ...], request: Request) -> BackgroundState:
+    """The first line of its history, and whether it has to wait."""
+    status = Status.BLOCKED if waiting else Status.PENDING
     entry = HistoryEntry(
-        at=now, action="register", from_status=None, to_status=status, by=request.by, reason=request.reason
+        at=fresh.registered_at,
+        action="register",
+        from_status=None,
+        to_status=status,
+        by=request.by,
+        reason=request.reason,
     )
-    return evolve(fresh, status=status, waits_for=waits_for, history=(entry,))
+    return evolve(fresh, status=status, waits_for=tuple(each.name for each in waiting), history=(entry,))
 
 
 def _turn_round(ports: Ports, known: BackgroundState, state: BackgroundState) -> BackgroundState:
@@ -159,9 +170,11 @@ def _turn_round(ports: Ports, known: BackgroundState, state: BackgroundState) ->
     return saved
 
 
-def _advice(state: BackgroundState, condition: Condition, *, indexed: bool) -> str | None:
+def _advice(state: BackgroundState, waiting: tuple[Awaited, ...], condition: Condition, *, indexed: bool) -> str | None:
     spec = state.spec
     told = []
+    if waiting:
+        told.append(sentence(f"It {waiting_text(waiting)}"))
     if state.note:
         told.append(sentence(state.note[0].upper() + state.note[1:]))
     if condition.sharded:
