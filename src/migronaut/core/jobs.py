@@ -35,6 +35,7 @@ def _checked(*validators: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any
     """All ``validators``, with an error that names nothing but the field."""
 
     def check(instance: Any, attribute: Any, value: Any) -> None:
+        """Validate one field."""
         try:
             and_(*validators)(instance, attribute, value)
         except (ValueError, TypeError):

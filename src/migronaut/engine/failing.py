@@ -56,6 +56,7 @@ def check_budget(store: Store, name: str) -> bool:
     """Fail the migration if more documents failed than it allows; True when it did."""
 
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
+        """Fail it if it is over the budget now."""
         named = with_bad(state, store.partitions(current_pass(state)))
         reason = over_budget(named)
         return failed(named, reason, at) if reason and state.status is Status.RUNNING else None

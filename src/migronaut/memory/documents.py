@@ -193,6 +193,7 @@ class MemoryDocuments:
             lease = self._server.partitions.get(partition.id)
 
         def commit(checkpoint: Checkpoint, point: str) -> None:
+            """Commit the writes with their checkpoint, if the lease is still ours."""
             self._server.reach("store.checkpoint")
             progress = checkpointed(lease, partition, checkpoint, now=self._server.now())
             self._server.reach(f"{point}.before-commit")

@@ -49,6 +49,7 @@ class MemoryTickets:
         self._server.reach("tickets.claim")
 
         def free(stored: Ticket) -> bool:
+            """Whether the hint is still the one to be worked."""
             due = stored.status is TicketStatus.WAITING or stored.due <= self._server.now()
             return due and (stored.run, stored.seq) == (run, seq)
 

@@ -26,6 +26,7 @@ _ID_FIELDS: Mapping[type, str] = {BackgroundState: "name", Partition: "id", Tick
 
 def _exactly(*kinds: type, make: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     def structure(value: Any, _: Any) -> Any:
+        """Take a value of exactly these types."""
         if type(value) not in kinds:
             raise TypeError(f"not of type {kinds[0].__name__}")
         return make(value)

@@ -246,6 +246,7 @@ class MongoDocuments:
         limit = {} if timeout is None else {"maxTimeMS": max(1, int(timeout * 1000))}
 
         def once(hint: Hint) -> int:
+            """Rewrite in one transaction, by this index."""
             with self._transaction(partition) as session:
                 changed = self._pipelines.rewrite(query, stages, hint=hint, session=session, **limit)
                 self.interrupt("documents.rewrite_fenced.rewritten")
@@ -272,6 +273,7 @@ class MongoDocuments:
         query = _chosen(match, scope, only, without)
 
         def once(hint: Hint) -> int:
+            """Rewrite by itself, by this index."""
             return self._pipelines.rewrite(query, stages, hint=hint, writeConcern=self._before_checkpoint)
 
         with translating():

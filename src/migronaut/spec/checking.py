@@ -102,6 +102,7 @@ def _each(given: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
     resolved: dict[str, Any] = {}
 
     def take(name: str, check: Check) -> None:
+        """Check one setting that was given."""
         try:
             resolved[name] = check(given[name])
         except RefusedError as refused:

@@ -39,6 +39,7 @@ def stages_leaving(own: frozenset[str]) -> Check:
     kept = {"_id", *own}
 
     def check(value: object) -> Sequence[Stage]:
+        """Accept stages that leave these fields alone."""
         if not isinstance(value, list | tuple) or not value:
             raise RefusedError("must be a list of stages, such as [{'$set': {...}}, {'$unset': 'old'}]")
         refuse_javascript(value)

@@ -78,6 +78,7 @@ def transform_one_by_one(function: Callable[..., object]) -> Transform:
     with_context = takes_context(function)
 
     def slot(document: Document, context: Context) -> object:
+        """The new document, or what the function raised for it."""
         try:
             return function(document, context) if with_context else function(document)
         except BaseException as error:
@@ -93,6 +94,7 @@ def transform_many(function: Callable[..., object]) -> Transform:
     with_context = takes_context(function)
 
     def call(documents: list[Document], context: Context) -> list[object]:
+        """The new documents, one for each."""
         count = len(documents)
         try:
             results = function(documents, context) if with_context else function(documents)

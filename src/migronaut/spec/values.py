@@ -28,6 +28,7 @@ def whole_number(low: int, high: int = _MAX_INT64) -> Check:
     wanted = f"from {low} to {high}" if high < _MAX_INT64 else f"of at least {low}"
 
     def check(value: object) -> int:
+        """Accept a whole number in the range."""
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise RefusedError(f"must be a whole number {wanted}, not {_shown(value)}")
         return value
@@ -39,6 +40,7 @@ def seconds(low: float, high: float) -> Check:
     """Accept seconds (int, float) or a timedelta from ``low`` to ``high`` seconds."""
 
     def check(value: object) -> float:
+        """Accept a duration in the range."""
         plain = value.total_seconds() if isinstance(value, timedelta) else value
         if isinstance(plain, bool) or not isinstance(plain, int | float) or not low <= plain <= high:
             raise RefusedError(f"must be seconds or a timedelta from {low:g} to {high:g} s, not {_shown(value)}")

@@ -188,6 +188,7 @@ def _supersede(ports: Ports, facts: Facts) -> None:
     state = _present(facts.state)
 
     def replan(now: BackgroundState, at: datetime) -> BackgroundState | None:
+        """Mark the plan as superseded, if it still is the one."""
         return evolve(now, phase=Phase.REPLAN) if now.generation == state.generation else None
 
     change(ports.store, state.name, replan)

@@ -145,6 +145,7 @@ def reopen(ports: Ports, name: str, *, reason: str) -> None:
     """A completed migration runs again; its next step plans a new pass."""
 
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
+        """Reopen it, if it is still completed."""
         if state.status is not Status.COMPLETED:
             return None
         moved = acted(state, Action.REOPEN, at, Request(reason=reason))

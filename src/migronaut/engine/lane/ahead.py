@@ -83,6 +83,7 @@ class ThreadWriteBehind:
         thread: threading.Thread | None = None
 
         def begin(work: Callable[[UnderWay], T]) -> Callable[[], T]:
+            """Hand work to the thread; the first one starts it."""
             nonlocal thread
             if thread is None:
                 thread = threading.Thread(target=_work, args=(tasks,), name="migronaut-writer", daemon=True)

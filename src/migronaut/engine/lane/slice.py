@@ -227,6 +227,7 @@ class _Slice:
         attempts = 0
 
         def attempt() -> BatchResult:
+            """Run the batch once, from where the partition stands."""
             nonlocal attempts
             attempts += 1
             if attempts > 1 and self._is_unfit():

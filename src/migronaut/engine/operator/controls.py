@@ -60,6 +60,7 @@ def resume(ports: Ports, name: str, request: Request) -> Controlled:
     """Go on where it was; blocked again while something it requires is not through."""
 
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
+        """As things stand now: pending, or blocked."""
         moved = acted(state, Action.RESUME, at, request)
         if moved is None:
             return None
@@ -73,6 +74,7 @@ def retry(ports: Ports, name: str, request: Request, *, from_start: bool) -> Con
     """Try again what failed, was cancelled, or completed with documents left out."""
 
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
+        """Try again, with what failed forgotten."""
         moved = acted(state, _again(state), at, request)
         if moved is None:
             return None
@@ -118,6 +120,7 @@ def repin(ports: Ports, name: str, request: Request) -> Controlled:
     require_server(ports, source.background, required(ports.store, name).direction)
 
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
+        """Take the file on disk as the registered one."""
         if state.checksum == source.checksum:
             return None
         entry = HistoryEntry(

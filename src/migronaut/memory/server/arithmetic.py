@@ -201,6 +201,7 @@ def _abs(values: Iterator[Value]) -> Value:
 
 def _rounding(mode: str) -> Operator:
     def round_(values: Iterator[Value]) -> Value:
+        """The number at a place of digits."""
         value = next(values)
         if is_nullish(value):
             return NULL
@@ -263,6 +264,7 @@ def _avg(values: Iterator[Value]) -> Value:
 
 def _extreme(choose: Callable[..., Value]) -> Operator:
     def extreme(values: Iterator[Value]) -> Value:
+        """The chosen one of what is there."""
         there = [value for value in values if not is_nullish(value)]
         return choose(there, key=key) if there else NULL
 

@@ -43,6 +43,7 @@ def _to_integer(kind: Kind) -> Operator:
     limit = _LIMITS[kind]
 
     def convert(values: Iterator[Value]) -> Value:
+        """The value as a whole number of that kind."""
         (value,) = values
         if is_nullish(value):
             return NULL

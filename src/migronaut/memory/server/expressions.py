@@ -133,6 +133,7 @@ def _operator(name: bytes, value: Value, names: _Names) -> Expression:
     function = operator(name.decode("utf-8", "replace"), len(parts))
 
     def evaluate(scope: Scope) -> Value:
+        """The operator's value for its arguments."""
         arguments: Iterator[Value] = (part(scope) for part in parts)
         return function(arguments)
 
@@ -179,6 +180,7 @@ def _switch(value: Value, names: _Names) -> Expression:
     default = compile_expression(given[b"default"], names) if b"default" in given else None
 
     def evaluate(scope: Scope) -> Value:
+        """The value of the first case that holds."""
         for case, then in cases:
             if is_true(case(scope)):
                 return then(scope)
@@ -233,6 +235,7 @@ def _on_items(
     """An array out of the items of another; null stays null, and anything else is refused."""
 
     def evaluate(scope: Scope) -> Value:
+        """The new array."""
         found = source(scope)
         if is_nullish(found):
             return NULL

@@ -64,6 +64,7 @@ _TYPE_NAMES = {
 
 def _comparison(holds: Callable[[Key, Key], bool]) -> Operator:
     def compare(values: Iterator[Value]) -> Value:
+        """Compare two values in BSON order."""
         left, right = values
         return boolean(holds(key(left), key(right)))
 
@@ -133,6 +134,7 @@ def _element_at(values: Iterator[Value]) -> Value:
 
 def _end(at: int) -> Operator:
     def element(values: Iterator[Value]) -> Value:
+        """The item at that end of an array."""
         (value,) = values
         if is_nullish(value):
             return NULL
@@ -268,6 +270,7 @@ def operator(name: str, arguments: int) -> Operator:
 
 def _spread(over: Operator) -> Operator:
     def spread(values: Iterator[Value]) -> Value:
+        """One array counts as its items."""
         (value,) = values
         return over(iter(items(value) if value.kind == Kind.ARRAY else (value,)))
 

@@ -56,6 +56,7 @@ def compile_pipeline(stages: Sequence[Mapping[str, Any]]) -> Callable[[bytes], b
         raise QueryUnsupportedError("a pipeline without stages")
 
     def apply(before: bytes) -> bytes:
+        """Run all stages over one stored document."""
         value = stored_document(before)
         for stage in compiled:
             value = stage(value)
@@ -131,6 +132,7 @@ def _is_flag(leaf: Value) -> bool:
 
 def _including(node: Node) -> Stage:
     def include(value: Value) -> Value:
+        """Keep what is named, in the order of the document."""
         kept = node.included(value)
         if node.has_computed:
             return node.computed(kept, value)
@@ -172,6 +174,7 @@ def _replace_root(given: Value) -> Stage:
 
 def _replacing(expression: Expression) -> Stage:
     def replace(value: Value) -> Value:
+        """Put a sub-document in the place of the whole."""
         found = expression({ROOT: value})
         if found.kind != Kind.OBJECT:
             raise WriteRefusedError(_NO_DOCUMENT)

@@ -157,6 +157,7 @@ def _comparison(operator: str, operand: Any) -> _Test:
     inclusive = operator not in {"$lt", "$gt"}
 
     def test(value: Any) -> bool:
+        """Whether a value lies on that side, inside its type bracket."""
         key = _NULL_KEY if value is _MISSING else sort_key(value)
         if key == wanted:
             return inclusive
