@@ -55,9 +55,13 @@ class Worked:
 
 
 class BackgroundMigrations:
-    """Run, look at and control background migrations. Every control says who asks and why."""
+    """Run, look at and control background migrations. Every control says who asks and why.
 
-    def __init__(self, engine: Engine, *, owner: Owner) -> None:
+    Args:
+        owner: Asked for when it is needed: after a fork it is another one.
+    """
+
+    def __init__(self, engine: Engine, *, owner: Callable[[], Owner]) -> None:
         self.engine = engine
         self._owner = owner
 
@@ -160,7 +164,7 @@ class BackgroundMigrations:
             self.status(each)  # an unknown name is refused before anything runs
         stopping = stop or StopEvent()
         with speaking():
-            driven = drive_all(self.engine, names, owner=self._owner, stop=stopping, lanes=concurrency, more=more)
+            driven = drive_all(self.engine, names, owner=self._owner(), stop=stopping, lanes=concurrency, more=more)
         found = tuple(self.status(each) for each in dict.fromkeys([*names, *driven.own]))
         return Worked(statuses=found, held=driven.held, own=driven.own)
 

@@ -12,12 +12,13 @@ from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 from pymongo import MongoClient
 from pymongo.database import Database
 
 from migronaut.background import BackgroundMigrations
-from migronaut.config import Config, read_environment, resolve
+from migronaut.config import Config, read_environment, resolve, resolve_call
 from migronaut.core.ports import Owner, Stop
 from migronaut.engine import Engine, Ports
 from migronaut.engine.lane.ahead import ThreadWriteBehind
@@ -26,7 +27,7 @@ from migronaut.engine.speaking import speaking
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent, SystemClock, ThreadHeartbeat
 from migronaut.errors import ConfigInvalidError, UsageError, redact
-from migronaut.files import MigrationsDir
+from migronaut.files import MigrationsDir, make_importable
 from migronaut.line import Altered, FileCatalog, Line, Lost, Row
 from migronaut.mongo.changelog import MongoChangelog
 from migronaut.mongo.connection import connect
@@ -39,15 +40,19 @@ from migronaut.queueing import QueueSettings
 APP = "MIGRONAUT_APP"
 """Variable ``package.module:factory``: a function that returns a ``Migrator``, for workers that configure in code."""
 
+PROJECT_DIR = "MIGRONAUT_PROJECT_DIR"
+"""Variable with the directory that such a module is imported from; without it, the working directory."""
+
 
 class Migrator:
     """Versioned migrations and background migrations of one database.
 
-    Connects when it is first needed. Usable as a context manager.
+    Connects when it is first needed. Usable as a context manager. Made before a fork, it connects anew in the child.
 
     Args:
         config: Resolved settings.
         settings: Or the settings themselves, e.g. ``Migrator(client=client, db="shop", migrations_dir="migrations")``.
+            Nothing else is read then: no variable, no ``.env``, no configuration file.
 
     Raises:
         ConfigInvalidError: All problems of the settings at once.
@@ -59,9 +64,9 @@ class Migrator:
             raise ConfigInvalidError("Give a Config or single settings to Migrator, not both.")
         if settings.get("client") is not None and settings.get("uri") is not None:
             raise UsageError("Give a client or a uri to Migrator, not both: one of them would be ignored.")
-        self.config = config or resolve(flags=settings, env={}, cwd=Path.cwd(), in_code=True)
+        self.config = config or resolve_call(settings, cwd=Path.cwd())
         self.logger = self.config.logger or logging.getLogger("migronaut")
-        self.owner = Owner(name=_user(), host=socket.gethostname(), pid=os.getpid())
+        _made.add(self)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -85,6 +90,11 @@ class Migrator:
         if self.config.client is None and "client" in self.__dict__:
             self.client.close()
 
+    @property
+    def owner(self) -> Owner:
+        """This process, as leases and locks name it."""
+        return Owner(name=_user(), host=socket.gethostname(), pid=os.getpid())
+
     @cached_property
     def client(self) -> MongoClient[Any]:
         """The client: the caller's own, or one that connects now.
@@ -92,10 +102,7 @@ class Migrator:
         Raises:
             ConnectionFailedError: Nobody answers, or refuses us.
         """
-        own = self.config.client
-        if isinstance(own, MongoClient):
-            return own
-        return connect(self.config.uri or "")
+        return self.config.client or connect(self.config.uri or "")
 
     @cached_property
     def db(self) -> Database[Any]:
@@ -105,7 +112,7 @@ class Migrator:
     @cached_property
     def catalog(self) -> FileCatalog:
         """The migration files."""
-        return FileCatalog(MigrationsDir(self.config.migrations_dir))
+        return FileCatalog(MigrationsDir(self.config.migrations_dir, project=self.config.project_dir))
 
     @cached_property
     def ports(self) -> Ports:
@@ -139,7 +146,7 @@ class Migrator:
     def background(self) -> BackgroundMigrations:
         """Background migrations: run, look at, control."""
         engine = Engine(self.ports, on_drift=OnDrift(self.config.background_on_drift))
-        return BackgroundMigrations(engine, owner=self.owner)
+        return BackgroundMigrations(engine, owner=lambda: self.owner)
 
     @cached_property
     def _line(self) -> Line:
@@ -203,9 +210,11 @@ def load_migrator(environ: Mapping[str, str]) -> Migrator:
     Raises:
         ConfigInvalidError: Neither leads to one.
     """
-    app = read_environment(environ, cwd=Path.cwd()).get(APP)
+    variables = read_environment(environ, cwd=Path.cwd())
+    app = variables.get(APP)
     if not app:
         return Migrator.from_environment(environ)
+    make_importable(Path.cwd() / variables.get(PROJECT_DIR, ""))
     module, _, name = app.partition(":")
     try:
         factory = getattr(import_module(module), name)
@@ -218,6 +227,21 @@ def load_migrator(environ: Mapping[str, str]) -> Migrator:
     if not isinstance(made, Migrator):
         raise ConfigInvalidError(f"{APP} must name a function that returns a Migrator.")
     return made
+
+
+_made: WeakSet[Migrator] = WeakSet()
+_OF_A_PROCESS = ("catalog", "client", "db", "ports", "background", "_line")
+
+
+def _after_fork() -> None:
+    """In the child: connections and locks belong to the process that made them."""
+    for migrator in _made:
+        for name in _OF_A_PROCESS:
+            vars(migrator).pop(name, None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _user() -> str:

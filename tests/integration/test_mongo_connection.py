@@ -14,7 +14,14 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.database import Database
 
-from migronaut.core.ports import PortError, UnavailableError, WriteConflictError, WriteTooLargeError, WriteTooSlowError
+from migronaut.core.ports import (
+    ClosedError,
+    PortError,
+    UnavailableError,
+    WriteConflictError,
+    WriteTooLargeError,
+    WriteTooSlowError,
+)
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError
 from migronaut.mongo.connection import collections, connect, translating
 
@@ -61,6 +68,59 @@ def test_a_wrong_uri_is_one_sentence_without_any_piece_of_it(uri: str) -> None:
     with pytest.raises(ConfigInvalidError) as raised:
         connect(uri)
     assert not any(piece in raised.value.message for piece in ("hun", "ter2", "bob"))
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("readPreferenc=primary", "one of its options does not exist (did you mean readpreference?)"),
+        ("zzz=hunter2", "one of its options does not exist"),
+        ("hunter2=1", "one of its options does not exist"),
+        ("authMechanism=hunter2", "its option authmechanism cannot have this value"),
+        ("maxPoolSize=-3", "its option maxpoolsize cannot have this value"),
+        ("retryWrites=1", "its option retrywrites cannot have this value"),
+        ("tls=true&tlsCAFile=/hunter2", "the file of its option tlscafile cannot be read (No such file or directory)"),
+        ("tls=true&tlsCAFile=" + __file__, "a file that it names holds no certificates"),
+        ("tls=true&tlsCertificateKeyFile=/hunter2", "the file of its option tlscertificatekeyfile cannot be read"),
+        ("tls=true&ssl=false", "with options that go together"),
+    ],
+)
+def test_an_option_that_the_driver_would_leave_out_is_refused_without_its_value(
+    mongo_uri: str, option: str, told: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    uri = mongo_uri.replace("mongodb://", "mongodb://bob:hunter2@") + "&" + option
+    with pytest.raises(ConfigInvalidError) as raised:
+        connect(uri)
+    assert (raised.value.exit_code, told in raised.value.message) == (6, True), raised.value.message
+    assert not any(piece in raised.value.message for piece in ("hunter2", "zzz", "bob", "site-packages"))
+    assert not recwarn.list
+
+
+def test_options_that_are_right_are_left_to_the_driver(mongo_uri: str, recwarn: pytest.WarningsRecorder) -> None:
+    right = "&w=majority&readPreferenceTags=a:b&readPreferenceTags=&appName=a%2Fb&retryWrites=true&maxPoolSize=3"
+    with connect(mongo_uri + right + "&readPreference=nearest&uuidRepresentation=standard") as client:
+        assert client.options.pool_options.max_pool_size == 3
+    assert not recwarn.list
+
+
+def test_a_compressor_whose_library_is_missing_is_logged_and_the_connection_used(
+    mongo_uri: str, caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
+) -> None:
+    with connect(mongo_uri + "&compressors=imaginary,zlib") as client:
+        assert client.admin.command("ping")["ok"] == 1
+    (record,) = caplog.records
+    assert "compressor" in record.getMessage()
+    assert not recwarn.list
+
+
+def test_what_the_driver_refuses_is_told_as_what_it_is(client: MongoClient[Any], mongo_uri: str) -> None:
+    with MongoClient[Any](mongo_uri) as other, other.start_session() as foreign:
+        with pytest.raises(PortError) as raised, translating():
+            client.admin.command("ping", session=foreign)
+        assert not isinstance(raised.value, ClosedError)
+        assert "the driver refuses it: Can only use session with" in str(raised.value)
+    with pytest.raises(ClosedError, match="the client was closed"), translating():
+        other.admin.command("ping")
 
 
 def test_a_refused_login_names_what_to_check(mongo_uri: str) -> None:

@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pymongo import AsyncMongoClient, MongoClient
 
 from migronaut import Migrator
-from migronaut.config import Config, read_environment, resolve
+from migronaut.config import Config, locate, read_environment, resolve
 from migronaut.config.settings import NUMBERS
 from migronaut.errors import ConfigInvalidError, UsageError
 
 REQUIRED = {"uri": "mongodb://localhost", "db": "shop"}
 
 
-class Client:
-    def get_database(self) -> None: ...
+def unconnected(uri: str = "mongodb://localhost") -> MongoClient[Any]:
+    return MongoClient(uri, connect=False)
 
 
 @pytest.fixture
@@ -47,6 +48,7 @@ def test_defaults(settle: Settle, tmp_path: Path) -> None:
         uri="mongodb://localhost",
         db="shop",
         migrations_dir=tmp_path / "migrations",
+        project_dir=tmp_path,
         migrations_collection="_migronaut_migrations",
         lock_collection="_migronaut_locks",
         lock_ttl=60.0,
@@ -88,6 +90,7 @@ def test_every_setting_can_come_from_the_environment_but_objects(settle: Settle,
         "uri": "mongodb+srv://host/?w=1",
         "db": "d",
         "migrations_dir": "m",
+        "project_dir": "p",
         "migrations_collection": "a",
         "lock_collection": "b",
         "lock_ttl": "1.5",
@@ -103,9 +106,124 @@ def test_every_setting_can_come_from_the_environment_but_objects(settle: Settle,
     }
     numbers = {name: float(given[name]) for name in NUMBERS}
     config = settle({}, {f"MIGRONAUT_{name.upper()}": value for name, value in given.items()})
-    expected = {**given, **numbers, "migrations_dir": tmp_path / "m"}
+    expected = {**given, **numbers, "migrations_dir": tmp_path / "m", "project_dir": tmp_path / "p"}
     assert {name: getattr(config, name) for name in given} == expected
     assert set(config.origins) - set(given) == {"client", "logger"}
+
+
+SERVICE = {
+    "SERVICE_HOST": "10.0.0.11",
+    "SERVICE_PORT": "27017",
+    "SERVICE_PORT_MONGO_TLS": "27018",
+    "PORT": "tcp://10.0.0.11:27017",
+    "PORT_27017_TCP": "tcp://10.0.0.11:27017",
+    "PORT_27017_TCP_PROTO": "tcp",
+    "PORT_27017_TCP_PORT": "27017",
+    "PORT_27017_TCP_ADDR": "10.0.0.11",
+    "PORT_53_UDP": "udp://10.0.0.11:53",
+}
+
+
+@pytest.mark.parametrize("service", ["MIGRONAUT_", "MIGRONAUT_WORKER_"])
+def test_what_kubernetes_tells_of_a_service_that_is_called_like_us_is_no_setting(settle: Settle, service: str) -> None:
+    assert settle(env={service + name: value for name, value in SERVICE.items()}) == settle()
+
+
+@pytest.mark.parametrize("name", ["PORT", "SERVICE", "SERVICE_HOSTS", "PORT_27017", "PORT_27017_TCP_ADDRESS", "HOST"])
+def test_what_only_resembles_a_variable_of_kubernetes_is_told(settle: Settle, name: str) -> None:
+    assert problems(settle, env={f"MIGRONAUT_{name}": "27017"}) == {
+        f"environment MIGRONAUT_{name}": "is not a setting",
+    }
+
+
+@pytest.mark.parametrize("quote", ["'", '"', ""])
+def test_a_value_of_an_env_file_is_taken_as_it_is_written(settle: Settle, tmp_path: Path, quote: str) -> None:
+    (tmp_path / ".env").write_text(
+        f"x=oops\nMIGRONAUT_MIGRATIONS_DIR={quote}mig${{x}}rations{quote}\n"
+        f"MIGRONAUT_URI={quote}mongodb://u:p${{x:-y}}$x@h/{quote}\n"
+    )
+    config = settle({}, {"x": "oops", "MIGRONAUT_DB": "d"})
+    assert (config.migrations_dir, config.uri) == (tmp_path / "mig${x}rations", "mongodb://u:p${x:-y}$x@h/")
+
+
+@pytest.mark.parametrize(
+    ("uri", "db"),
+    [
+        ("mongodb://host/shop", "shop"),
+        ("mongodb://host:1,other:2/shop?replicaSet=rs0", "shop"),
+        ("mongodb+srv://u:p%40q@host/sh%C3%B6p?w=majority", "shöp"),
+        ("mongodb://%2Ftmp%2Fmongodb-1.sock/shop", "shop"),
+        ("mongodb://host/shop.orders", "shop"),
+    ],
+)
+def test_the_database_in_the_path_of_the_uri_is_the_default_as_in_the_driver(settle: Settle, uri: str, db: str) -> None:
+    config = settle({"uri": uri})
+    assert (config.db, config.origins["db"]) == (db, "flag")
+    if "+srv" not in uri:
+        assert unconnected(uri).get_default_database().name == db
+    assert settle({"uri": uri}, {"MIGRONAUT_DB": "other"}).db == "other"
+    assert Migrator(uri=uri).config.db == db
+
+
+@pytest.mark.parametrize(
+    "uri", ["mongodb://host", "mongodb://host/", "mongodb://host/?authSource=a@b/c", "mongodb://h?x=/y"]
+)
+def test_a_uri_without_a_database_leaves_it_required(settle: Settle, uri: str) -> None:
+    assert list(problems(settle, {"uri": uri})) == ["db"]
+
+
+def test_a_database_in_the_path_is_checked_like_any(settle: Settle) -> None:
+    (path,) = problems(settle, {"uri": "mongodb://u:secret@host/sh%20op"})
+    assert path == "flag uri: the database in it"
+
+
+def test_the_default_database_of_a_client_is_ours(settle: Settle) -> None:
+    assert Migrator(client=unconnected("mongodb://host/shop")).config.db == "shop"
+    with pytest.raises(ConfigInvalidError, match="db is required; pass it"):
+        Migrator(client=unconnected())
+
+
+class Wrapper:
+    """What an instrumentation may put around a client."""
+
+    def get_database(self, _: str) -> None: ...
+
+
+@pytest.mark.parametrize("client", [AsyncMongoClient("mongodb://host", connect=False), Wrapper(), object(), "x"])
+def test_whatever_is_no_client_of_ours_is_refused_at_once(client: object) -> None:
+    with pytest.raises(ConfigInvalidError, match=f"must be a pymongo.MongoClient, not {type(client).__name__}"):
+        Migrator(client=client, db="d")
+
+
+def test_a_migrator_of_code_reads_nothing_but_its_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("MIGRONAUT_URI=mongodb://wrong\nMIGRONAUT_DB=wrong\n")
+    (tmp_path / "migronaut.toml").write_text("db = 'wrong'\nuri = 'mongodb://wrong'\nenvironment = 'wrong'\n")
+    monkeypatch.setenv("MIGRONAUT_DB", "wrong")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigInvalidError) as caught:
+        Migrator(client=unconnected())
+    assert "Migrator.from_environment()" in caught.value.message
+    config = Migrator(client=unconnected(), db="shop").config
+    assert (config.uri, config.db, config.environment) == (None, "shop", None)
+    asked = Migrator.from_environment({}).config
+    assert (asked.uri, asked.db, asked.environment) == ("mongodb://wrong", "wrong", "wrong")
+
+
+def test_a_config_that_is_made_by_hand_is_checked_too() -> None:
+    with pytest.raises(ConfigInvalidError) as caught:
+        Config(db="a b", lock_ttl=0, lock_collection="_migronaut_background_clock")
+    assert [each["path"] for each in caught.value.context["problems"]] == ["db", "lock_ttl", "lock_collection", "uri"]
+
+
+def test_a_project_is_found_without_a_database(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "shop.toml").write_text("migrations_dir = 'steps'\n")
+    given = locate(flags={}, env={}, cwd=tmp_path, config_file=Path("conf/shop.toml"))
+    assert (given.migrations_dir, given.project_dir) == (tmp_path / "conf" / "steps", tmp_path / "conf")
+    alone = locate(flags={}, env={}, cwd=tmp_path)
+    assert (alone.migrations_dir, alone.project_dir) == (tmp_path / "migrations", tmp_path)
+    with pytest.raises(ConfigInvalidError, match="flag dbb"):
+        locate(flags={"dbb": 1}, env={}, cwd=tmp_path)
 
 
 def test_variables_of_adapters_tests_and_others_are_left_alone(settle: Settle) -> None:
@@ -133,6 +251,7 @@ UNUSABLE: list[tuple[str, Any]] = [
     ("migrations_dir", ""),
     ("migrations_dir", 1),
     ("migrations_dir", "a\0b"),
+    ("project_dir", ""),
     ("migrations_collection", ""),
     ("migrations_collection", "system.x"),
     ("lock_collection", "a$b"),
@@ -151,6 +270,7 @@ UNUSABLE: list[tuple[str, Any]] = [
     ("environment", "a\nb"),
     ("environment", "x" * 101),
     ("client", "mongodb://host"),
+    ("client", AsyncMongoClient("mongodb://host", connect=False)),
     ("logger", "migronaut"),
 ]
 
@@ -175,10 +295,10 @@ def test_all_problems_of_all_places_are_told_at_once(settle: Settle, tmp_path: P
     (tmp_path / ".env").write_text("MIGRONAUT_STRICT=1\n")
     found = problems(settle, {"lock_ttl": 0, "client": None, "dbb": "x"}, {"MIGRONAUT_URL": "mongodb://x"})
     assert found == {
-        "flag dbb": "is not a setting; did you mean db?",
-        "environment MIGRONAUT_URL": "is not a setting; did you mean MIGRONAUT_URI?",
+        "flag dbb": "is not a setting (did you mean db?)",
+        "environment MIGRONAUT_URL": "is not a setting (did you mean MIGRONAUT_URI?)",
         ".env MIGRONAUT_STRICT": "is not supported yet; leave it out",
-        "pyproject.toml: tool.migronaut.lock_tll": "is not a setting; did you mean lock_ttl?",
+        "pyproject.toml: tool.migronaut.lock_tll": "is not a setting (did you mean lock_ttl?)",
         "pyproject.toml: tool.migronaut.hooks": "is not supported yet; leave it out",
         "pyproject.toml: tool.migronaut.sub": "is not a setting",
         "uri": "is required; set MIGRONAUT_URI, --uri or uri in the configuration file",
@@ -201,7 +321,7 @@ def test_an_argument_of_a_call_is_no_flag() -> None:
 
 def test_a_client_and_a_uri_together_are_refused() -> None:
     with pytest.raises(UsageError, match="not both"):
-        Migrator(client=Client(), uri="mongodb://x", db="d")
+        Migrator(client=unconnected(), uri="mongodb://x", db="d")
 
 
 LATER = [
@@ -231,6 +351,7 @@ def test_a_setting_of_a_later_release_is_refused_and_not_ignored(settle: Settle,
         {"lock_collection": "_migronaut_migrations"},
         {"lock_collection": "_migronaut_background"},
         {"lock_collection": "_migronaut_background_tickets"},
+        {"migrations_collection": "_migronaut_background_clock"},
         {"background_collection": "_migronaut_locks"},
         {"migrations_collection": "x_partitions", "background_collection": "x"},
     ],
@@ -241,7 +362,7 @@ def test_two_purposes_never_share_a_collection(settle: Settle, same: dict[str, s
 
 
 def test_a_client_replaces_the_uri_and_objects_are_kept(settle: Settle) -> None:
-    client, logger = Client(), logging.getLogger("mine")
+    client, logger = unconnected(), logging.getLogger("mine")
     config = settle({"db": "d", "client": client, "logger": logger})
     assert (config.uri, config.client, config.logger) == (None, client, logger)
 
@@ -263,10 +384,16 @@ def test_objects_cannot_be_written_as_text(settle: Settle) -> None:
     ],
 )
 def test_a_config_never_shows_a_secret(settle: Settle, uri: str) -> None:
-    config = settle({**REQUIRED, "uri": uri, "client": Client()})
+    config = settle({**REQUIRED, "uri": uri, "client": unconnected()})
     assert config.uri == uri
     assert "secret" not in repr(config) + str(config)
     assert "shop" in repr(config)
+
+
+def test_no_list_of_problems_ends_in_two_marks(settle: Settle) -> None:
+    with pytest.raises(ConfigInvalidError) as caught:
+        settle(env={"MIGRONAUT_LEASE_TL": "5"})
+    assert str(caught.value).endswith("(did you mean MIGRONAUT_LEASE_TTL?).")
 
 
 def test_a_refused_value_is_never_quoted(settle: Settle) -> None:

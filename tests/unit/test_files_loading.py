@@ -139,7 +139,10 @@ def test_source_that_does_not_compile_is_one_sentence(
         ("def inner():\n    raise KeyError('secret')\ninner()\n", f"{NAME}, line 2: KeyError was raised"),
         ("import sys\n\nsys.exit('secret')\n", f"{NAME}, line 3: SystemExit was raised"),
         ("import json\njson.loads('secret')\n", f"{NAME}, line 2: JSONDecodeError was raised"),
-        ("import no_such_module\n", "(No module named 'no_such_module'); the library is missing here"),
+        (
+            "import no_such_module\n",
+            "(No module named 'no_such_module'); it is neither installed here nor",
+        ),
         ("prnt()\n", "name 'prnt' is not defined"),
     ],
 )

@@ -20,6 +20,7 @@ VALID: dict[str, Any] = {
     "uri": "mongodb://localhost",
     "db": "shop",
     "migrations_dir": "migrations",
+    "project_dir": "project",
     "migrations_collection": "a",
     "lock_collection": "b",
     "background_collection": "c",

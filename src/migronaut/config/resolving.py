@@ -7,20 +7,36 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attrs import frozen
+
 from migronaut.config.settings import (
     CHECKS,
     CODE_ONLY,
     DEFAULTS,
+    DIRECTORIES,
     LATER,
     NUMBERS,
     Config,
-    RefusedError,
+    Problems,
+    checked,
     combined_problems,
+    invalid,
 )
-from migronaut.config.sources import PREFIX, Source, from_file, from_flags, from_variables, read_env_file
-from migronaut.errors import ConfigInvalidError
+from migronaut.config.sources import PREFIX, Source, from_call, from_file, from_flags, from_variables, read_env_file
+from migronaut.config.uris import database_in
 
-Problems = list[tuple[str, str]]
+
+@frozen(kw_only=True)
+class Project:
+    """Where the files of a project are.
+
+    Args:
+        migrations_dir: Absolute path of the migration files.
+        project_dir: Absolute path of what they can import from.
+    """
+
+    migrations_dir: Path
+    project_dir: Path
 
 
 def resolve(
@@ -30,7 +46,6 @@ def resolve(
     cwd: Path,
     config_file: Path | None = None,
     env_file: Path | None = None,
-    in_code: bool = False,
 ) -> Config:
     """Find every setting in the place that counts most, and check them all.
 
@@ -40,43 +55,56 @@ def resolve(
     ``pyproject.toml`` if it has a table ``[tool.migronaut]``, then ``migronaut_config.py`` with
     ``config``, a dict or a function that returns one. A relative ``migrations_dir`` (also the
     default one) is relative to the configuration file if there is one; given as a flag or in the
-    environment, to the working directory. Empty variables count as not given.
+    environment, to the working directory; ``project_dir`` likewise. Without a ``db``, the one in the path of
+    the ``uri`` counts, or the default one of the ``client``. Empty variables count as not given.
 
     Args:
-        flags: Settings by name, from a call or the command line; None = not given.
+        flags: Settings by name, from the command line; None = not given.
         env: A copy of ``os.environ``.
         cwd: The working directory.
         config_file: ``.toml`` or ``.py``, relative to ``cwd``; must exist when given.
         env_file: Read instead of ``.env``; must exist when given.
-        in_code: The flags are arguments of a call: a problem names a setting, not a flag.
 
     Raises:
         ConfigInvalidError: All problems, in the message and in ``context["problems"]`` as
             ``{"path", "problem"}``. No value is ever quoted.
     """
-    in_file = from_file(config_file, cwd)
-    sources = (from_flags(flags, cwd, kind="setting" if in_code else "flag"), *_sources(env, cwd, env_file, in_file))
-    winners = _winners(sources)
-    problems = [problem for source in sources for problem in _key_problems(source)]
-    problems += _missing(winners)
-    checked = _checked(winners, problems)
-    values = {name: value for name, value in DEFAULTS.items() if name not in winners} | checked
-    problems += combined_problems(values)
-    if problems:
-        raise _invalid(problems)
-    base = winners.get("migrations_dir", in_file or sources[0]).base
-    values["migrations_dir"] = (cwd / base / values["migrations_dir"]).absolute()
-    origins = {name: winners[name].origin_of(name) if name in winners else "default" for name in CHECKS}
-    return Config(**values, origins=origins)
+    return _settled(_places(flags, env, cwd, config_file, env_file), cwd).config()
 
 
-def _sources(env: Mapping[str, str], cwd: Path, env_file: Path | None, in_file: Source | None) -> tuple[Source, ...]:
-    """Return the places behind the flags, most important first."""
-    written = (
-        from_variables(env, "environment", cwd),
-        from_variables(read_env_file(env_file, cwd), (env_file or Path(".env")).name, cwd),
-    )
-    return written if in_file is None else (*written, in_file)
+def resolve_call(settings: Mapping[str, Any], *, cwd: Path) -> Config:
+    """Check the arguments of a call; no variable and no file of the working directory counts.
+
+    Args:
+        settings: By name; None = not given.
+        cwd: What relative paths are relative to.
+
+    Raises:
+        ConfigInvalidError: As of ``resolve``.
+    """
+    return _settled((from_call(settings, cwd),), cwd).config()
+
+
+def locate(
+    *,
+    flags: Mapping[str, Any],
+    env: Mapping[str, str],
+    cwd: Path,
+    config_file: Path | None = None,
+    env_file: Path | None = None,
+) -> Project:
+    """Find the files of the project, for what needs no database: a missing ``uri`` or ``db`` is no problem.
+
+    Args:
+        flags: As of ``resolve``, like the others.
+
+    Raises:
+        ConfigInvalidError: As of ``resolve``.
+    """
+    found = _settled(_places(flags, env, cwd, config_file, env_file), cwd)
+    if found.problems:
+        raise invalid(found.problems)
+    return Project(**{name: found.values[name] for name in DIRECTORIES})
 
 
 def read_environment(env: Mapping[str, str], *, cwd: Path, env_file: Path | None = None) -> dict[str, str]:
@@ -86,6 +114,53 @@ def read_environment(env: Mapping[str, str], *, cwd: Path, env_file: Path | None
         ConfigInvalidError: The given ``env_file`` does not exist, or the file cannot be read.
     """
     return {**read_env_file(env_file, cwd), **{name: value for name, value in env.items() if value}}
+
+
+@frozen(kw_only=True)
+class _Settled:
+    """What was found: the values that can be used, where they came from, and what is wrong with the others."""
+
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+    problems: Problems
+    missing: Problems
+
+    def config(self) -> Config:
+        problems = [*self.problems, *self.missing]
+        if problems:
+            raise invalid(problems)
+        return Config(**self.values, origins=self.origins)
+
+
+def _places(
+    flags: Mapping[str, Any], env: Mapping[str, str], cwd: Path, config_file: Path | None, env_file: Path | None
+) -> tuple[Source, ...]:
+    """Return the places, most important first."""
+    in_file = from_file(config_file, cwd)
+    written = (
+        from_flags(flags, cwd),
+        from_variables(env, "environment", cwd),
+        from_variables(read_env_file(env_file, cwd), (env_file or Path(".env")).name, cwd),
+    )
+    return written if in_file is None else (*written, in_file)
+
+
+def _settled(sources: tuple[Source, ...], cwd: Path) -> _Settled:
+    winners = _winners(sources)
+    given = {name: _plain(name, source) for name, source in winners.items()}
+    named = {name: source.path_of(name) for name, source in winners.items()}
+    origins = {name: winners[name].origin_of(name) if name in winners else "default" for name in CHECKS}
+    for name in ("uri", "client"):
+        database = database_in(given.get(name))
+        if "db" not in winners and database is not None:
+            given["db"], origins["db"], named["db"] = database, origins[name], f"{named[name]}: the database in it"
+    values, problems = checked(given, called=named.__getitem__)
+    values = {name: value for name, value in DEFAULTS.items() if name not in given} | values
+    problems += [problem for source in sources for problem in _key_problems(source)] + combined_problems(values)
+    for name in set(DIRECTORIES) & set(values):
+        # The last place is the configuration file, where there is one; else all count from the working directory.
+        values[name] = (cwd / winners.get(name, sources[-1]).base / values[name]).absolute()
+    return _Settled(values=values, origins=origins, problems=problems, missing=_missing(given, sources[0]))
 
 
 def _key_problems(source: Source) -> Problems:
@@ -100,7 +175,7 @@ def _key_problem(name: str, source: Source) -> str | None:
     if name not in CHECKS:
         possible = CHECKS if source.is_code else CHECKS.keys() - CODE_ONLY
         close = difflib.get_close_matches(name, sorted(possible), n=1)
-        return "is not a setting" + (f"; did you mean {source.name_of(close[0])}?" if close else "")
+        return "is not a setting" + (f" (did you mean {source.name_of(close[0])}?)" if close else "")
     if name in CODE_ONLY and not source.is_code:
         return "is an object; pass it in code or from migronaut_config.py"
     return None
@@ -113,16 +188,6 @@ def _winners(sources: tuple[Source, ...]) -> dict[str, Source]:
     }
 
 
-def _checked(winners: Mapping[str, Source], problems: Problems) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, source in winners.items():
-        try:
-            values[name] = CHECKS[name](_plain(name, source))
-        except RefusedError as refused:
-            problems.append((source.path_of(name), str(refused)))
-    return values
-
-
 def _plain(name: str, source: Source) -> object:
     value = source.values[name]
     if not (source.is_text and name in NUMBERS):
@@ -133,18 +198,11 @@ def _plain(name: str, source: Source) -> object:
         return value
 
 
-def _missing(winners: Mapping[str, Source]) -> Problems:
-    missing = [name for name in ("uri", "db") if name not in winners and not (name == "uri" and "client" in winners)]
-    return [
-        (name, f"is required; set {PREFIX}{name.upper()}, --{name} or {name} in the configuration file")
-        for name in missing
-    ]
-
-
-def _invalid(problems: Problems) -> ConfigInvalidError:
-    listed = "; ".join(f"{path} {problem}" for path, problem in problems)
-    count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return ConfigInvalidError(
-        f"The configuration has {count}: {listed}.",
-        problems=[{"path": path, "problem": problem} for path, problem in problems],
+def _missing(given: Mapping[str, object], first: Source) -> Problems:
+    how = (
+        "pass it, or let Migrator.from_environment() read what the command line reads"
+        if first.is_call
+        else "set {variable}, --{name} or {name} in the configuration file"
     )
+    missing = [name for name in ("uri", "db") if name not in given and not (name == "uri" and "client" in given)]
+    return [(name, f"is required; {how.format(name=name, variable=PREFIX + name.upper())}") for name in missing]

@@ -10,11 +10,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attrs import NOTHING, field, fields, frozen
+from pymongo import MongoClient
+
+from migronaut.errors import ConfigInvalidError
 
 Check = Callable[[Any], Any]
 
 _SCHEMES = ("mongodb://", "mongodb+srv://")
 _DATABASE_FORBIDDEN = '/\\. "$*<>:|?\0'
+
+
+Problems = list[tuple[str, str]]
+"""What is wrong, and where: the texts complete the sentence "<setting> …" and never quote a value."""
 
 
 class RefusedError(ValueError):
@@ -34,6 +41,7 @@ class Config:
         uri: How to reach MongoDB; None only when ``client`` is given.
         db: The database.
         migrations_dir: Absolute path of the migration files.
+        project_dir: Absolute path of what migration files can import from, wherever they are loaded.
         migrations_collection: The changelog.
         lock_collection: The locks.
         lock_ttl: After this long without a sign of life a lock may be taken over, 1-3600.
@@ -50,12 +58,13 @@ class Config:
         client: A ``MongoClient`` of the caller's; never closed by migronaut.
         logger: Where messages go; None = the logger ``migronaut``.
         origins: Where each setting came from: ``"flag"``, ``"environment MIGRONAUT_URI"``,
-            ``".env MIGRONAUT_URI"``, ``"file migronaut.toml"`` or ``"default"``.
+            ``".env MIGRONAUT_URI"``, ``"file migronaut.toml"``, ``"call"`` or ``"default"``.
     """
 
     uri: str | None = field(default=None, repr=_without_secrets)
     db: str
     migrations_dir: Path = Path("migrations")
+    project_dir: Path = Path()
     migrations_collection: str = "_migronaut_migrations"
     lock_collection: str = "_migronaut_locks"
     lock_ttl: float = 60.0
@@ -68,9 +77,18 @@ class Config:
     heal_grace: float = 30.0
     verify_interval: float = 600.0
     environment: str | None = None
-    client: object | None = field(default=None, repr=False)
+    client: MongoClient[Any] | None = field(default=None, repr=False)
     logger: logging.Logger | None = field(default=None, repr=False)
     origins: Mapping[str, str] = field(factory=dict, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what ``resolve`` would have refused, whoever makes one."""
+        values = {name: value for name in CHECKS if (value := getattr(self, name)) is not None}
+        problems = [*checked(values)[1], *combined_problems(values)]
+        if not {"uri", "client"} & set(values):
+            problems.append(("uri", "is required, or a client"))
+        if problems:
+            raise invalid(problems)
 
 
 def _text(value: str) -> str:
@@ -137,9 +155,12 @@ def _label(value: object) -> str:
     return value
 
 
-def _client(value: object) -> object:
-    if not callable(getattr(value, "get_database", None)):
-        raise RefusedError("must be a pymongo.MongoClient")
+def _client(value: object) -> MongoClient[Any]:
+    if not isinstance(value, MongoClient):
+        raise RefusedError(
+            f"must be a pymongo.MongoClient, not {type(value).__name__}; beside an asynchronous client, or one in a "
+            "wrapper, give migronaut a MongoClient of its own, or a uri"
+        )
     return value
 
 
@@ -153,6 +174,7 @@ CHECKS: Mapping[str, Check] = {
     "uri": _uri,
     "db": _database,
     "migrations_dir": _directory,
+    "project_dir": _directory,
     "migrations_collection": _collection,
     "lock_collection": _collection,
     "lock_ttl": _seconds(1, 3600),
@@ -191,13 +213,39 @@ LATER = (
 )
 """Settings whose behaviour does not exist yet; asking for one is refused, never ignored."""
 
+BACKGROUND_KINDS = ("partitions", "tickets", "clock")
+"""What the other collections of background migrations add to ``background_collection``, after a ``_``."""
+
 DEFAULTS: Mapping[str, Any] = {
     item.name: item.default for item in fields(Config) if item.name in CHECKS and item.default is not NOTHING
 }
 
 
-def combined_problems(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Check what no single setting can tell: something required is missing, two collections are one.
+DIRECTORIES = ("migrations_dir", "project_dir")
+"""Relative to where they were given."""
+
+
+def checked(values: Mapping[str, Any], *, called: Callable[[str], str] = str) -> tuple[dict[str, Any], Problems]:
+    """Check values one by one.
+
+    Args:
+        called: How a setting is called when it has a problem.
+
+    Returns:
+        Those that can be used, and what is wrong with the others.
+    """
+    usable: dict[str, Any] = {}
+    problems: Problems = []
+    for name, value in values.items():
+        try:
+            usable[name] = CHECKS[name](value)
+        except RefusedError as refused:
+            problems.append((called(name), str(refused)))
+    return usable, problems
+
+
+def combined_problems(values: Mapping[str, Any]) -> Problems:
+    """Check what no single setting can tell: two of our collections are one.
 
     Args:
         values: The checked settings, defaults included; unusable ones are absent.
@@ -206,13 +254,22 @@ def combined_problems(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     collections = [
         ("migrations_collection", values.get("migrations_collection")),
         ("background_collection", background),
-        ("background_collection", background and f"{background}_partitions"),
-        ("background_collection", background and f"{background}_tickets"),
+        *(("background_collection", background and f"{background}_{kind}") for kind in BACKGROUND_KINDS),
         ("lock_collection", values.get("lock_collection")),
     ]
-    problems: list[tuple[str, str]] = []
+    problems: Problems = []
     seen: dict[str, str] = {}
     for setting, name in collections:
         if name is not None and seen.setdefault(name, setting) != setting:
             problems.append((setting, f"uses the same collection as {seen[name]}; each needs its own"))
     return problems
+
+
+def invalid(problems: Problems) -> ConfigInvalidError:
+    """One error that tells all problems."""
+    listed = "; ".join(f"{path} {problem}" for path, problem in problems)
+    count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return ConfigInvalidError(
+        f"The configuration has {count}: {listed}.",
+        problems=[{"path": path, "problem": problem} for path, problem in problems],
+    )

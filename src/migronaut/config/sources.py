@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import tomllib
 import traceback
@@ -21,6 +22,12 @@ _CANDIDATES = ("migronaut.toml", _PYPROJECT, _PYTHON)
 _ADAPTERS = frozenset(PREFIX + name for name in ("APP", "REDIS_URL", "BROKER_URL", "QUEUE"))
 _TESTS = PREFIX + "TEST_"
 
+# What Kubernetes puts into each container for a service whose name begins with "migronaut".
+_SERVICE = re.compile(
+    rf"{PREFIX}(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)", re.ASCII
+)
+_SERVICE_PORT = re.compile(rf"{PREFIX}(\w+_)?PORT=(tcp|udp|sctp)://.*", re.ASCII | re.DOTALL)
+
 
 @frozen(kw_only=True)
 class Source:
@@ -33,6 +40,7 @@ class Source:
         base: What relative paths are relative to.
         is_text: Environment variables: named in capitals, and every value is text, numbers too.
         is_code: Objects can be given.
+        is_call: The arguments of a call, beside which no other place counts.
     """
 
     values: Mapping[str, Any]
@@ -41,6 +49,7 @@ class Source:
     base: Path
     is_text: bool = False
     is_code: bool = False
+    is_call: bool = False
 
     def origin_of(self, setting: str) -> str:
         """Say where a setting came from."""
@@ -55,29 +64,39 @@ class Source:
         return PREFIX + setting.upper() if self.is_text else setting
 
 
-def from_flags(flags: Mapping[str, Any], base: Path, *, kind: str = "flag") -> Source:
-    """Take the arguments of a call or of the command line; those that are None were not given.
+def from_flags(flags: Mapping[str, Any], base: Path) -> Source:
+    """Take the flags of the command line; those that are None were not given."""
+    return Source(values=_given(flags), origin="flag", path="flag {key}", base=base, is_code=True)
 
-    Args:
-        kind: What one of them is called when it has a problem.
-    """
-    given = {name: value for name, value in flags.items() if value is not None}
-    return Source(values=given, origin="flag", path=f"{kind} {{key}}", base=base, is_code=True)
+
+def from_call(settings: Mapping[str, Any], base: Path) -> Source:
+    """Take the arguments of a call; those that are None were not given."""
+    return Source(values=_given(settings), origin="call", path="setting {key}", base=base, is_code=True, is_call=True)
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def from_variables(variables: Mapping[str, str], place: str, base: Path) -> Source:
-    """Take the ``MIGRONAUT_*`` variables; those for tests and adapters are not ours, empty ones not given."""
+    """Take the ``MIGRONAUT_*`` variables that have a value; those of adapters, tests and Kubernetes are no settings."""
     values = {
         name.removeprefix(PREFIX).lower(): value
         for name, value in variables.items()
-        if name.startswith(PREFIX) and name not in _ADAPTERS and not name.startswith(_TESTS) and value
+        if name.startswith(PREFIX) and value and not _is_foreign(name, value)
     }
     label = f"{place} {{key}}"
     return Source(values=values, origin=label, path=label, base=base, is_text=True)
 
 
+def _is_foreign(name: str, value: str) -> bool:
+    if name in _ADAPTERS or name.startswith(_TESTS):
+        return True
+    return bool(_SERVICE.fullmatch(name) or _SERVICE_PORT.fullmatch(f"{name}={value}"))
+
+
 def read_env_file(env_file: Path | None, cwd: Path) -> dict[str, str]:
-    """Read ``.env`` in the working directory, or the given file, which then must exist.
+    """Read ``.env`` in the working directory, or the given file, which then must exist. Values are as they are written.
 
     Returns:
         The variables that have a value; none when there is no ``.env``.
@@ -91,7 +110,7 @@ def read_env_file(env_file: Path | None, cwd: Path) -> dict[str, str]:
             raise ConfigInvalidError(f"The env file {str(path)!r} does not exist; check --env-file.")
         return {}
     try:
-        found = dotenv_values(path, encoding="utf-8-sig")
+        found = dotenv_values(path, encoding="utf-8-sig", interpolate=False)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalidError(f"{path.name} cannot be read ({type(error).__name__}); check the file.") from error
     return {name: value for name, value in found.items() if value is not None}
@@ -174,4 +193,4 @@ def _python_values(path: Path) -> Mapping[str, Any]:
         raise ConfigInvalidError(f"{place}: {type(error).__name__} was raised; correct the file.") from error
     if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
         raise ConfigInvalidError(f"{path.name} must define config: a dict of settings, or a function that returns one.")
-    return {key: value for key, value in values.items() if value is not None}
+    return _given(values)

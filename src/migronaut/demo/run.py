@@ -16,7 +16,7 @@ from typing import Any
 from attrs import frozen
 from rich.console import Console
 
-from migronaut.config import resolve
+from migronaut.config import resolve_call
 from migronaut.demo import queues
 from migronaut.demo.options import IMPATIENT, DemoOptions, QueueKind
 from migronaut.demo.orders import COLLECTION, FIRST_ID, seed
@@ -74,7 +74,7 @@ class _Demo:
         Returns:
             The exit code: 0 when everything that the demo shows was so.
         """
-        config = resolve(flags=self._settings(), env={}, cwd=self.home)
+        config = resolve_call(self._settings(), cwd=self.home)
         with Migrator(config) as migrator:
             self._seed(migrator)
             before = self._first(migrator)

@@ -8,6 +8,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from migronaut.errors import InvalidMigrationError, InvalidNameError, MigrationNotFoundError
+from migronaut.files.importing import make_importable
 from migronaut.files.loading import Migration, checksum_of, load_file
 
 _MAX_NAME_BYTES = 255
@@ -20,9 +21,11 @@ class MigrationsDir:
 
     Args:
         path: The directory; it need not exist yet.
+        project: What the files can import from; None = what the process can.
     """
 
     path: Path = field(converter=Path)
+    project: Path | None = None
 
     def names(self) -> tuple[str, ...]:
         """Return the migrations in their order: the ``*.py`` files, sorted by name.
@@ -92,6 +95,8 @@ class MigrationsDir:
             InvalidMigrationError: The file cannot be used; the message says where and why.
         """
         path = self.path_of(name)
+        if self.project is not None:
+            make_importable(self.project)
         return load_file(path, _read(path), sequence=self.names())
 
 

@@ -145,7 +145,7 @@ def _failed(path: Path, error: BaseException) -> InvalidMigrationError:
     kind = type(error).__name__
     said = f" ({redact(error)})" if isinstance(error, _SAFE_TO_QUOTE) else ""
     what = (
-        "the library is missing here: install it where migrations are loaded, or correct the import."
+        "it is neither installed here nor in the project's directory (project_dir); install it, or correct the import."
         if isinstance(error, ModuleNotFoundError)
         else "outside of its functions a migration file should only declare things."
     )

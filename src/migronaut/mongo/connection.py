@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import warnings
 from contextlib import ContextDecorator
 from types import TracebackType
 from typing import Any
@@ -31,12 +33,15 @@ from migronaut.core.ports import (
 )
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError, MigronautError, redact
 from migronaut.mongo.codes import Meaning, meaning_of
+from migronaut.mongo.options import require_options
 from migronaut.versioning import CODEC
 
 Records = Collection[dict[str, Any]]
 """A collection of our own records."""
 
 CONNECT_TIMEOUT = 3.0
+
+_logger = logging.getLogger("migronaut")
 
 _NOT_PERMITTED = 13
 
@@ -68,18 +73,28 @@ def connect(uri: str, *, timeout: float = CONNECT_TIMEOUT) -> MongoClient[dict[s
 
 
 def _client(uri: str, timeout: float) -> MongoClient[dict[str, Any]]:
+    require_options(uri)
     limits = {"serverSelectionTimeoutMS": int(timeout * 1000), "connectTimeoutMS": int(timeout * 1000)}
     asked = uri.lower()
     own: dict[str, Any] = {name: value for name, value in limits.items() if name.lower() not in asked}
     try:
-        return MongoClient(uri, **own)
+        with warnings.catch_warnings(record=True, action="always", category=UserWarning) as told:
+            client: MongoClient[dict[str, Any]] = MongoClient(uri, **own)
     # The driver's text may quote a piece of the password, so it is left out.
     except (ConfigurationError, TypeError, ValueError):
         raise ConfigInvalidError(
-            "The MongoDB URI cannot be used: it must look like mongodb://host:27017/ or mongodb+srv://host/, "
-            "with known options and with user name and password percent-encoded.",
+            "The MongoDB URI cannot be used: it must look like mongodb://host:27017/ or mongodb+srv://host/ (a name "
+            "that DNS knows), with options that go together, and with user name and password percent-encoded.",
             setting="uri",
         ) from None
+    except OSError:
+        raise ConfigInvalidError(
+            "The MongoDB URI cannot be used: a file that it names holds no certificates; correct it.",
+            setting="uri",
+        ) from None
+    for warning in told:  # a compressor whose library is not here
+        _logger.warning("The MongoDB driver says: %s", redact(warning.message))
+    return client
 
 
 def _not_connected(error: PyMongoError) -> MigronautError:
@@ -134,7 +149,7 @@ def _translated(error: PyMongoError) -> Exception:
     if isinstance(error, ConnectionFailure):
         return UnavailableError(redact(error))
     if isinstance(error, InvalidOperation):
-        return ClosedError("the client was closed")
+        return _misused(error)
     code = error.code if isinstance(error, OperationFailure) else None
     # The server's own text may quote the query, and with it an id.
     name = (error.details or {}).get("codeName") if isinstance(error, OperationFailure) else None
@@ -153,6 +168,14 @@ def _translated(error: PyMongoError) -> Exception:
             # and on.
             return UnavailableError(told)
     return _refusal(error) or PortError(told)
+
+
+def _misused(error: InvalidOperation) -> PortError:
+    """What the driver refuses by itself: only one of its reasons is a closed client."""
+    told = redact(error)
+    if "after close" in told:
+        return ClosedError("the client was closed")
+    return PortError(f"the driver refuses it: {told}")
 
 
 def collections(db: Database[Any], *names: str) -> tuple[Records, ...]:
