@@ -13,6 +13,7 @@ from hypothesis import settings
 from pymongo import MongoClient
 from pymongo.database import Database
 
+from cluster_kit import Cluster, cluster_of_three
 from migronaut.embedded import EmbeddedMongo, EmbeddedValkey
 
 # How long an example takes says more about the machine than about the code. What fails can be repeated.
@@ -36,6 +37,29 @@ def standalone_uri() -> Iterator[str]:
     """URI of a server without transactions, always our own."""
     with EmbeddedMongo(replica_set=False, test_commands=True) as server:
         yield server.uri
+
+
+@pytest.fixture(scope="session")
+def _cluster() -> Iterator[Cluster]:
+    with cluster_of_three() as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(_cluster: Cluster) -> Iterator[Cluster]:
+    """A replica set of three members, always our own, which a test may kill and freeze as it wants."""
+    yield _cluster
+    _cluster.heal()
+
+
+@pytest.fixture
+def cluster_db(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Database[dict[str, Any]]]:
+    """An empty database on the three members, dropped afterwards."""
+    name = _database_name(request.node.name)
+    with MongoClient[dict[str, Any]](cluster.uri) as connected:
+        yield connected[name]
+        cluster.heal()
+        connected.drop_database(name)
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,11 @@ import pika
 from redis import Redis
 
 from e2e.chaos_faults import FaultyPort
-from e2e.chaos_kit import LANES, python
+from e2e.chaos_kit import LANES, MIGRATION, python
 from e2e.chaos_redis import everything
 from migronaut import Migrator
 from migronaut.embedded import EmbeddedValkey
+from migronaut.queueing import enqueue_background
 from migronaut_dramatiq import DramatiqQueue, app, declaring, open_queue
 
 _WORKERS = 2
@@ -41,8 +42,8 @@ class _Dramatiq:
         options = ["--processes=1", f"--threads={LANES}", "--worker-shutdown-timeout=60000"]
         return [python("dramatiq", boot, *options, f"--queues={self.queue}")] * _WORKERS
 
-    def port(self, migrator: Migrator) -> DramatiqQueue:
-        return open_queue(self.url, migrator, queue_name=self.queue)
+    def wake(self, migrator: Migrator) -> None:
+        enqueue_background(open_queue(self.url, migrator, queue_name=self.queue), migrator, MIGRATION)
 
 
 class OnValkey(_Dramatiq):

@@ -20,9 +20,7 @@ from attrs import define, field, frozen
 from pymongo.database import Database
 
 from migronaut import Migrator
-from migronaut.core.ports import QueuePort
 from migronaut.engine.operator.status import BackgroundStatus
-from migronaut.queueing import enqueue_background
 
 DOCUMENTS = 20_000
 LANES = 4
@@ -85,8 +83,8 @@ class Library(Protocol):
     def commands(self, *, faulty: bool) -> Sequence[Sequence[str]]:
         """How its workers are started; ``faulty`` ones lose or double the hints that they send."""
 
-    def port(self, migrator: Migrator) -> QueuePort[Any]:
-        """To send hints through."""
+    def wake(self, migrator: Migrator) -> None:
+        """See to it that its workers know of the migration."""
 
     def lose_everything(self) -> None:
         """The broker comes back empty."""
@@ -195,8 +193,8 @@ class Chaos:
     # ------------------------------------------------------------------ beginning
 
     def start(self, *, faulty: str = "") -> None:
-        """Enqueue, and start the workers."""
-        enqueue_background(self.library.port(self.migrator), self.migrator, MIGRATION)
+        """Wake, and start the workers."""
+        self.library.wake(self.migrator)
         env = {**os.environ, **self.variables, "CHAOS_FAULT": faulty}
         for number, command in enumerate(self.library.commands(faulty=bool(faulty))):
             self.workers.append(Worker(command, env=env, log=self.home / f"worker-{number}.log"))
@@ -281,22 +279,23 @@ def python(*module_and_arguments: str) -> list[str]:
     return [sys.executable, "-m", *module_and_arguments]
 
 
-def _seed(db: Db) -> None:
+def _seed(db: Db, documents: int) -> None:
     db.orders.insert_many(
         {"_id": number, "schema_version": 1, "rev": number % 5, "was": number % 5, "address": f"{number} Main St"}
-        for number in range(DOCUMENTS)
+        for number in range(documents)
     )
     db.orders.create_index([("schema_version", 1), ("_id", 1)])
 
 
 @contextmanager
-def chaos(db: Db, uri: str, library: Library, home: Path) -> Iterator[Chaos]:
+def chaos(
+    db: Db, uri: str, library: Library, home: Path, *, text: str = _FILE, documents: int = DOCUMENTS
+) -> Iterator[Chaos]:
     """Documents and a registered migration; whatever was started has ended afterwards."""
     directory = home / "migrations"
     directory.mkdir()
-    text = _FILE.format(hold=str(home / "hold"), holding=HOLDING, lanes=LANES)
-    (directory / MIGRATION).write_text(text)
-    _seed(db)
+    (directory / MIGRATION).write_text(text.format(hold=str(home / "hold"), holding=HOLDING, lanes=LANES))
+    _seed(db, documents)
     with Migrator(uri=uri, db=db.name, migrations_dir=directory, **SETTINGS) as migrator:
         migrator.up()
         made = Chaos(db, library, home, migrator, Hold(home))

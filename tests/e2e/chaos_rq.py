@@ -8,10 +8,11 @@ from typing import Any
 from redis import Redis
 
 from e2e.chaos_faults import FaultyPort
-from e2e.chaos_kit import LANES, python
+from e2e.chaos_kit import LANES, MIGRATION, python
 from e2e.chaos_redis import everything
 from migronaut import Migrator
 from migronaut.embedded import EmbeddedValkey
+from migronaut.queueing import enqueue_background
 from migronaut_rq import QUEUE_NAME, MigronautWorker, RqQueue, jobs, open_queue
 
 
@@ -32,8 +33,8 @@ class Rq:
         command = python("rq.cli", "worker", "-v", "-u", self._server.url, "-w", worker, *times, QUEUE_NAME)
         return [command] * LANES
 
-    def port(self, migrator: Migrator) -> RqQueue:
-        return open_queue(self._server.url)
+    def wake(self, migrator: Migrator) -> None:
+        enqueue_background(open_queue(self._server.url), migrator, MIGRATION)
 
     def lose_everything(self) -> None:
         self._server.kill()

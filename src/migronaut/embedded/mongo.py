@@ -13,7 +13,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from migronaut.embedded.binaries import mongod_binary, mongod_environment
 from migronaut.embedded.process import LOOPBACK, EmbeddedServer
 
-_REPLICA_SET = "rs0"
+REPLICA_SET = "rs0"
 _ALREADY_INITIALIZED = 23
 _ANSWER_MS = 2000
 
@@ -41,7 +41,7 @@ class EmbeddedMongo(EmbeddedServer):
         Raises:
             EmbeddedServerError: The server was never started.
         """
-        query = f"?replicaSet={_REPLICA_SET}" if self._replica_set else ""
+        query = f"?replicaSet={REPLICA_SET}" if self._replica_set else ""
         return f"mongodb://{LOOPBACK}:{self.port}/{query}"
 
     def _environment(self, directory: Path) -> Mapping[str, str]:
@@ -60,7 +60,7 @@ class EmbeddedMongo(EmbeddedServer):
         }
         parameters = ["diagnosticDataCollectionEnabled=false"]
         if self._replica_set:
-            settings |= {"--replSet": _REPLICA_SET, "--oplogSize": "128"}
+            settings |= {"--replSet": REPLICA_SET, "--oplogSize": "128"}
         if self._test_commands:
             parameters.append("enableTestCommands=1")
         return [
@@ -92,7 +92,7 @@ def _direct_client(port: int) -> MongoClient[dict[str, Any]]:
 
 def _initiate(client: MongoClient[dict[str, Any]], member: str) -> None:
     try:
-        client.admin.command("replSetInitiate", {"_id": _REPLICA_SET, "members": [{"_id": 0, "host": member}]})
+        client.admin.command("replSetInitiate", {"_id": REPLICA_SET, "members": [{"_id": 0, "host": member}]})
     except OperationFailure as failure:
         if failure.code != _ALREADY_INITIALIZED:
             raise
