@@ -1,4 +1,4 @@
-"""Three servers as one replica set, and what happens to such a set: elections, members that are late, frozen or dead."""
+"""Three servers as one replica set, and what happens to it: elections, members that are late, frozen or dead."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ _BY_PIPELINE = '''\
 from migronaut import Background
 
 STAGES = [
-    {{"$set": {{"shipping": {{"address": "$address"}}, "migrations": {{"$add": [{{"$ifNull": ["$migrations", 0]}}, 1]}}}}}},
+    {{"$set": {{"shipping": {{"address": "$address"}}}}}},
+    {{"$set": {{"migrations": {{"$add": [{{"$ifNull": ["$migrations", 0]}}, 1]}}}}}},
     {{"$unset": "address"}},
 ]
 
