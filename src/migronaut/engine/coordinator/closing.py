@@ -38,9 +38,9 @@ def finalize(ports: Ports, state: BackgroundState) -> None:
     left = ports.documents(state.spec).count(match, limit=1, without=whole.bad_ids)
     raised = next((partition.last_error for partition in broken if partition.last_error), None)
     decided = verdict(whole, failed_partitions=len(broken), remaining=left, last_error=raised)
-    # A pass with failed partitions stays open, so that a retry goes on at their cursors.
     if isinstance(decided, Complete):
         hand_on(ports, state)
+    # A pass with failed partitions stays open, so that a retry goes on at their cursors.
     wanted = _decided(evolve(state, errors=whole.errors) if broken else whole, decided, ports)
     if wanted is None or store.save(wanted) is None:
         return

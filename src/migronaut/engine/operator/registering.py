@@ -184,7 +184,7 @@ def _advice(state: BackgroundState, waiting: tuple[Awaited, ...], condition: Con
             'guard="version" sees concurrent changes of the version alone: a write of the application that falls '
             "between reading and writing a document can be lost."
         )
-    if condition.exists and not indexed:
+    if not indexed:
         told.append(
             f"{spec.collection} has no index {wanted_index(spec)}: the rewriting does not need it, but counting what "
             "is left scans the collection, and `migronaut background verify` does not look without it. To create it: "
