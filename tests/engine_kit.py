@@ -129,6 +129,23 @@ class PointedStore(MongoStore):
         return released
 
 
+class PointedLocks(MongoLocks):
+    """The real locks, which also say where they are."""
+
+    def __init__(self, db: Database[Any], reach: Interrupt) -> None:
+        super().__init__(db)
+        self._reach = reach
+
+    def acquire(self, name: str, *, owner: Owner, ttl: float) -> str | None:
+        nonce = super().acquire(name, owner=owner, ttl=ttl)
+        self._reach("locks.acquired")
+        return nonce
+
+    def release(self, name: str, nonce: str) -> bool:
+        self._reach("locks.release")
+        return super().release(name, nonce)
+
+
 @define(kw_only=True)
 class Rig:
     """An engine on one database.
@@ -159,7 +176,7 @@ class Rig:
             Ports(
                 store=store,
                 tickets=MongoTickets(self.db),
-                locks=MongoLocks(self.db),
+                locks=PointedLocks(self.db, self.reach),
                 documents=documents,
                 catalog=self.catalog,
                 clock=SystemClock(),

@@ -216,6 +216,7 @@ class DocumentMachine(RuleBasedStateMachine):
     @rule(match=MATCHES, limit=st.sampled_from([1, 3, 100]), without=SOME_IDS)
     def count(self, match: Any, limit: int, without: list[Any]) -> None:
         self._every(lambda port: port.count(match, limit=limit, without=without))
+        self._every(lambda port: port.count(match, limit=limit, without=without, since=port.settle()))
         self._every(lambda port: port.brackets())
         self._every(lambda port: port.total())
 

@@ -10,9 +10,10 @@ import pytest
 from attrs import evolve
 
 from engine_kit import ANN, GivenCatalog, assert_migrated_once, at, in_background, old, orders, piped
+from migronaut.core.coordinator import Process, Wait
 from migronaut.core.lane import Outcome, SliceResult
-from migronaut.core.ports import Owner
-from migronaut.core.state import BackgroundState, Direction, Partitioning, Status
+from migronaut.core.ports import Owner, UnavailableError
+from migronaut.core.state import BackgroundState, Direction, Partitioning, PartitionStatus, Status
 from migronaut.engine import Engine
 from migronaut.engine.drive import drive
 from migronaut.engine.operator import controls
@@ -221,3 +222,43 @@ def test_a_lane_that_is_alive_writes_nothing_after_its_migration_was_turned_roun
     deployed.server.interrupt = at(point, turn_round, arrival=2)
     assert deployed.slice().outcome is Outcome.LOST
     assert deployed.migrated() == 0
+
+
+def test_a_verdict_waits_until_a_majority_has_what_it_rests_on() -> None:
+    deployed = by_function()
+    away = 3
+
+    def interrupt(point: str) -> None:
+        nonlocal away
+        if point == "documents.settle" and away:
+            away -= 1
+            raise UnavailableError("no majority")
+
+    deployed.coordinate()
+    deployed.slice()
+    deployed.server.interrupt = interrupt
+    answer = deployed.coordinate()
+    assert isinstance(answer, Wait)
+    assert "majority" in answer.reason
+    assert deployed.state().status is Status.RUNNING
+    assert deployed.run() is Status.COMPLETED
+    assert away == 0
+
+
+def test_a_pass_that_a_failover_opened_again_is_not_judged() -> None:
+    """Behind the barrier its last checkpoint is gone, and with it what had been written."""
+    deployed = by_function()
+
+    def undo() -> None:
+        collection = deployed.server.collection("orders")
+        collection.replace(COUNT - 1, {name: value for name, value in old(COUNT - 1).items() if name != "_id"})
+        deployed.server.partitions.update(before)
+
+    deployed.coordinate()
+    before = {id_: evolve(each, status=PartitionStatus.RUNNING) for id_, each in deployed.server.partitions.items()}
+    deployed.slice()
+    deployed.server.interrupt = at("documents.settle", undo)
+    assert isinstance(deployed.coordinate(), Process)
+    assert deployed.run() is Status.COMPLETED
+    assert_migrated_once(deployed.documents())
+    assert deployed.state().pass_number == 1

@@ -17,6 +17,7 @@ from migronaut.core.ports import (
     Condition,
     GuardedResult,
     PortError,
+    Settled,
     Stages,
     UnderWay,
     Write,
@@ -69,8 +70,19 @@ class MemoryDocuments:
         """As the collection says; scans find the same without an index."""
         return self._collection.indexed
 
+    def settle(self) -> Settled:
+        """At once: one process has nobody to wait for."""
+        self._server.reach("documents.settle")
+        return Settled()
+
     def count(
-        self, match: Mapping[str, Any], *, limit: int, without: Sequence[Any] = (), timeout: float | None = None
+        self,
+        match: Mapping[str, Any],
+        *,
+        limit: int,
+        without: Sequence[Any] = (),
+        timeout: float | None = None,
+        since: Settled | None = None,
     ) -> int:
         """Matching documents, at most ``limit``. It never takes long: see ``sample``."""
         self._server.reach("documents.count")

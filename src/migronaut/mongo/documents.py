@@ -25,6 +25,7 @@ from migronaut.core.ports import (
     CheckpointForCount,
     Condition,
     GuardedResult,
+    Settled,
     Stages,
     TookTooLongError,
     UnderWay,
@@ -39,6 +40,7 @@ from migronaut.mongo.hints import BY_ID, Hint, Hints, without_scans
 from migronaut.mongo.pipelines import PipelineUpdates
 from migronaut.mongo.scans import Scans
 from migronaut.mongo.scopes import all_of, bracket_of, scope_filter, type_filter
+from migronaut.mongo.settling import seen_since, settle
 from migronaut.mongo.store import MongoStore
 from migronaut.mongo.updates import UpdateCommands
 from migronaut.versioning import CODEC
@@ -87,15 +89,27 @@ class MongoDocuments:
         with translating():
             return not self._spec.versioned or self._hints.has_wanted()
 
+    def settle(self) -> Settled:
+        """A barrier behind which a majority has all that was written before."""
+        settled = settle(self._collection)
+        self.interrupt("documents.settled")
+        return settled
+
     def count(
-        self, match: Mapping[str, Any], *, limit: int, without: Sequence[Any] = (), timeout: float | None = None
+        self,
+        match: Mapping[str, Any],
+        *,
+        limit: int,
+        without: Sequence[Any] = (),
+        timeout: float | None = None,
+        since: Settled | None = None,
     ) -> int:
         """Matching documents, at most ``limit``."""
         query = all_of(match, _excluding(without))
-        with _capped(timeout) as options:
+        with _capped(timeout) as options, seen_since(self._collection, since) as (collection, session):
 
             def count(hint: Hint | None) -> int:
-                return self._collection.count_documents(query, limit=limit, **options | _hinted(hint))
+                return collection.count_documents(query, limit=limit, session=session, **options | _hinted(hint))
 
             # By predicate the server knows better which index, if any, finds what matches.
             return self._hints.using(count) if self._spec.versioned else without_scans(count)

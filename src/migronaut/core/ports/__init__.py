@@ -11,6 +11,7 @@ from migronaut.core.ports.documents import (
     Condition,
     Documents,
     GuardedResult,
+    Settled,
     Stages,
     Write,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "Pass",
     "PortError",
     "QueuePort",
+    "Settled",
     "Stages",
     "Stop",
     "Store",

@@ -60,6 +60,11 @@ class GuardedResult:
     refused: Mapping[int, int]
 
 
+@frozen
+class Settled:
+    """A moment: no failover can undo what was written before it. What it holds is the implementation's own."""
+
+
 Stages = Sequence[Mapping[str, Any]]
 """A pipeline of an update."""
 
@@ -85,10 +90,26 @@ class Documents(Protocol):
     def indexed(self) -> bool:
         """True when finding what is left needs no scan: an index on version and ``_id`` exists."""
 
+    def settle(self) -> Settled:
+        """Wait until no failover can undo what was written so far, by whomever.
+
+        Raises:
+            UnavailableError: A majority of the members did not answer in time.
+        """
+
     def count(
-        self, match: Mapping[str, Any], *, limit: int, without: Sequence[Any] = (), timeout: float | None = None
+        self,
+        match: Mapping[str, Any],
+        *,
+        limit: int,
+        without: Sequence[Any] = (),
+        timeout: float | None = None,
+        since: Settled | None = None,
     ) -> int:
         """Matching documents, at most ``limit``, leaving out the ids ``without``.
+
+        Args:
+            since: Count what no failover can undo, of this moment or a later one; None = as the primary has it now.
 
         Raises:
             TookTooLongError: It took longer than ``timeout`` seconds.

@@ -137,9 +137,8 @@ def _perform(ports: Ports, facts: Facts, step: Step) -> Answer | None:
             return step
         case Process() | Done():
             return step
-        case Wait(reason=reason):
-            _logger.info("%s: waiting, %s", state.name if state else "?", reason)
-            return step
+        case Wait():
+            return _told(state, step)
         case Unblock():
             _act(ports, facts, Action.UNBLOCK)
         case Start():
@@ -152,10 +151,16 @@ def _perform(ports: Ports, facts: Facts, step: Step) -> Answer | None:
             ports.store.drop_leases(_present(state).name)
             plan_pass(ports, _present(state), same_pass=same_pass)
         case Finalize():
-            finalize(ports, _present(state))
+            waiting = finalize(ports, _present(state))
+            return waiting and _told(state, waiting)
         case GiveUp(reason=reason):
             _give_up(ports, _present(state), reason)
     return None
+
+
+def _told(state: BackgroundState | None, waiting: Wait) -> Wait:
+    _logger.info("%s: waiting, %s", state.name if state else "?", waiting.reason)
+    return waiting
 
 
 def _give_up(ports: Ports, state: BackgroundState, reason: str) -> None:

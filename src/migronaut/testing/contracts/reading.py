@@ -131,6 +131,21 @@ class DocumentsReadingContract(DocumentsContract):
         assert world.documents.count(ANYTHING, limit=4, without=[1, 2.0, "3"]) == 2
         assert world.documents.count(ANYTHING, limit=1, without=[0, 1, 2]) == 1
 
+    def test_what_was_written_before_a_barrier_is_counted_behind_it(self, world: World) -> None:
+        """Whoever wrote it; and nothing that a failover could undo."""
+        world.application.insert(*({"_id": number, "v": number % 2} for number in range(6)))
+        settled = world.documents.settle()
+        assert world.documents.count({"v": 1}, limit=10, since=settled) == 3
+        assert world.documents.count({"v": 1}, limit=2, since=settled) == 2
+        assert world.documents.count({"v": 1}, limit=10, without=[1, 3], since=settled) == 1
+        assert world.documents.count({"v": 1}, limit=10, timeout=60, since=settled) == 3
+        world.application.insert({"_id": 7, "v": 1})
+        assert world.documents.count({"v": 1}, limit=10, since=world.documents.settle()) == 4
+
+    def test_a_barrier_needs_no_document(self, world: World) -> None:
+        """There is none in a collection that has not begun."""
+        assert world.documents.count(ANYTHING, limit=10, since=world.documents.settle()) == 0
+
     def test_the_total_counts_documents_that_do_not_match_too(self, mixed: World) -> None:
         """It is about the collection."""
         assert mixed.documents.total() == sum(len(ids) for ids in IDS.values())
