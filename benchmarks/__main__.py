@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from pymongo import MongoClient
 
 from benchmarks import report
+from benchmarks.beside import measure_beside
 from benchmarks.commands import measure_commands
 from benchmarks.latency import measure_latency
 from benchmarks.machine import describe_machine
@@ -102,6 +103,11 @@ def _latency(client: MongoClient[Any], options: Options) -> dict[str, Any]:
     return {"latency": measure_latency(Orders(client, options.lasting), repetitions=options.repetitions)}
 
 
+def _beside(client: MongoClient[Any], options: Options) -> dict[str, Any]:
+    found = measure_beside(client, documents=options.documents, repetitions=options.repetitions, tell=_tell)
+    return {"beside": found}
+
+
 def _recovery(client: MongoClient[Any], options: Options) -> dict[str, Any]:
     orders = Orders(client, options.lasting)
     found = tuple(measure_recovery(orders, lease_ttl=options.lease_ttl) for _ in range(options.repetitions))
@@ -124,6 +130,7 @@ _MEASUREMENTS = {
     "peers": _peers,
     "commands": _commands,
     "latency": _latency,
+    "beside": _beside,
     "recovery": _recovery,
     "planning": _planning,
     "memory": _memory,

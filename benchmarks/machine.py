@@ -26,6 +26,7 @@ class Machine:
     mongodb: str
     migronaut: str
     beanie: str | None
+    mongomig: str | None
 
 
 def describe_machine(client: MongoClient[Any]) -> Machine:
@@ -40,6 +41,7 @@ def describe_machine(client: MongoClient[Any]) -> Machine:
         mongodb=client.server_info()["version"],
         migronaut=version("migronaut"),
         beanie=_version("beanie"),
+        mongomig=_version("mongomig"),
     )
 
 

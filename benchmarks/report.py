@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.beside import WAYS
 from benchmarks.chart import Bar, bar_chart
 from benchmarks.machine import Machine
-from benchmarks.results import Results
+from benchmarks.results import Results, beside_as_json
 from benchmarks.throughput import PEERS, Peer
 
 RESULTS = Path(__file__).parent / "results"
@@ -43,7 +44,9 @@ def chart(results: Results) -> str:
 
 def markdown(results: Results) -> str:
     """The tables, and the machine they were measured on."""
-    return "\n\n".join(filter(None, (_throughput(results), _others(results), _machine(results)))) + "\n"
+    return (
+        "\n\n".join(filter(None, (_throughput(results), _beside(results), _others(results), _machine(results)))) + "\n"
+    )
 
 
 def _ran(results: Results) -> list[Peer]:
@@ -68,6 +71,27 @@ def _throughput(results: Results) -> str:
         middle = _spaced(results.throughput.middle(peer.name) or 0)
         rows.append((peer.label, "–" if ratio is None else f"{ratio:.2f}", middle, spread))
     return _table(("way", "times as fast as by hand", "documents/s (median)", "lowest – highest"), rows)
+
+
+def _beside(results: Results) -> str:
+    rows = []
+    for way in WAYS:
+        if found := results.beside.get(way.name):
+            told = beside_as_json(found)
+            counted = (told[name] for name in ("writes", "lost", "errors", "aborted", "failed"))
+            left = f"{_spaced(told['left'])} of {_spaced(told['documents'])}"
+            rows.append((way.label, *(_spaced(number) for number in counted), left, f"{told['p99_ms']} ms"))
+    head = (
+        "beside an application",
+        "its writes",
+        "lost",
+        "errors it saw",
+        "transactions aborted",
+        "runs that failed",
+        "documents left",
+        "99th percentile of its writes",
+    )
+    return _table(head, rows) if rows else ""
 
 
 def _others(results: Results) -> str:
@@ -100,6 +124,7 @@ def _machine(results: Results) -> str:
         f"Python {machine.python}, PyMongo {machine.pymongo}",
         f"MongoDB {machine.mongodb} (one-member replica set on the same machine)",
         *([f"Beanie {machine.beanie}"] if machine.beanie else []),
+        *([f"mongomig {machine.mongomig}"] if machine.mongomig else []),
     )
     return (
         f"Measured on {results.started[:10]}: {'; '.join(told)}. {_spaced(results.documents)} documents of about 500 "

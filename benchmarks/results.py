@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from attrs import asdict, frozen
 
+from benchmarks.beside import Beside
 from benchmarks.commands import Commands
 from benchmarks.latency import Latency
 from benchmarks.machine import Machine
@@ -26,6 +28,7 @@ class Results:
         seconds: How long all of it took.
         small, large: One lane over few documents and over many.
         planning: Seconds, one figure a repetition, for ``large_documents``.
+        beside: Each way beside an application, once a repetition.
         neighbours: The part of the machine that others used meanwhile, 0 to 1.
         lease_ttl: Seconds that the lease of the killed lane was worth.
     """
@@ -42,6 +45,7 @@ class Results:
     planning: tuple[float, ...] = ()
     commands: tuple[Commands, ...] = ()
     latency: Latency | None = None
+    beside: Mapping[str, Sequence[Beside]] = {}
     recoveries: tuple[Recovery, ...] = ()
     seconds: float = 0.0
     neighbours: float | None = None
@@ -90,6 +94,7 @@ class Results:
             "planning": {"documents": self.large_documents, "seconds": [round(each, 3) for each in self.planning]},
             "commands": typical.as_json() if typical else None,
             "latency": latency.as_json() if latency else None,
+            "beside_an_application": {way: beside_as_json(found) for way, found in self.beside.items() if found},
             "recoveries": [
                 {"seconds": round(each.seconds, 1), "until_completed": round(each.until_completed, 1)}
                 for each in self.recoveries
@@ -99,6 +104,13 @@ class Results:
             "started": self.started,
             "seconds": round(self.seconds),
         }
+
+
+def beside_as_json(found: Sequence[Beside]) -> dict[str, Any]:
+    """One way: what happened in all repetitions together, and the median of what its writes took."""
+    counted = ("documents", "writes", "lost", "errors", "aborted", "failed", "left")
+    sums: dict[str, Any] = {name: sum(getattr(each, name) for each in found) for name in counted}
+    return {**sums, "p99_ms": round(median(each.p99 for each in found), 2)}
 
 
 def _memory(lane: LaneMemory) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 from pymongo import MongoClient
 
-from benchmarks import by_beanie, ours, peers
+from benchmarks import by_beanie, by_mongomig, ours, peers
 from benchmarks.orders import Orders
 from benchmarks.peers import Job
 
@@ -38,6 +38,15 @@ class Peer:
 PEERS: tuple[Peer, ...] = (
     Peer(name="naive", label="naive: find, update_one each", make=peers.naive, share=0.1),
     Peer(name="beanie", label="Beanie, iterative migration", make=by_beanie.beanie, there=by_beanie.has_beanie),
+    Peer(
+        name="mongomig_loop",
+        label="mongomig, transactional loop",
+        make=by_mongomig.loop,
+        there=by_mongomig.has_mongomig,
+    ),
+    Peer(
+        name="mongomig_backfill", label="mongomig, backfill", make=by_mongomig.backfill, there=by_mongomig.has_mongomig
+    ),
     Peer(name="hand", label="by hand: guarded bulk_write loop", make=peers.hand),
     Peer(name="hand_raw", label="by hand, with raw update commands", make=peers.hand_raw),
     Peer(name="migrate", label="migronaut, one lane", make=ours.migrate),
@@ -79,9 +88,12 @@ class Throughput:
             "migrate_vs_hand_raw": self.ratio("migrate", "hand_raw"),
             "migrate_vs_naive": self.ratio("migrate", "naive"),
             "migrate_vs_beanie": self.ratio("migrate", "beanie"),
+            "migrate_vs_mongomig": self.ratio("migrate", "mongomig_loop"),
             "pipeline_vs_hand": self.ratio("pipeline", "hand"),
+            "pipeline_vs_mongomig": self.ratio("pipeline", "mongomig_backfill"),
             "pipeline_vs_server": self.ratio("pipeline", "server"),
             "two_lanes_vs_one": self.ratio(best, "migrate") if best else None,
+            "two_lanes_vs_mongomig": self.ratio(best, "mongomig_loop") if best else None,
         }
 
     def best_two_lanes(self) -> str | None:
