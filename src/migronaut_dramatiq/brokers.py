@@ -52,7 +52,9 @@ def broker_from_url(url: str | None) -> Broker:
     checked = checked_url(url)
     with _url_errors():
         if urlsplit(checked).scheme in _REDIS:
-            return _redis_broker(checked)
+            broker = _redis_broker(checked)
+            require_bytes(broker)
+            return broker
         return _rabbitmq_broker(checked)
 
 
@@ -63,6 +65,7 @@ def require_answer(url: str | None) -> None:
         ConfigInvalidError: The URL is missing or wrong.
         ConnectionFailedError: Nobody answers within some seconds, or the broker refuses us.
     """
+    broker_from_url(url)  # refuses what a worker would meet later
     checked = checked_url(url)
     parts = urlsplit(checked)
     with _url_errors(), broker_errors(_place(parts.scheme, parts.hostname, parts.port)):
@@ -70,6 +73,20 @@ def require_answer(url: str | None) -> None:
             _ask_redis(checked)
         else:
             _ask_rabbitmq(checked)
+
+
+def require_bytes(broker: Broker) -> None:
+    """See that a broker on Redis gets its messages back as bytes.
+
+    Raises:
+        ConfigInvalidError: Its connection decodes responses.
+    """
+    # Of a URL it is a text: ``false`` decodes as well.
+    if _connection_settings(broker).get("decode_responses"):
+        raise ConfigInvalidError(
+            "Dramatiq cannot work over a connection to Redis that decodes: leave decode_responses out of its URL, or "
+            "of its settings."
+        )
 
 
 @contextmanager
@@ -95,15 +112,21 @@ def broker_errors(broker: Broker | str) -> Iterator[None]:
 
 def describe(broker: Broker) -> str:
     """Name a broker by its kind, host and port: what can be shown to everybody."""
-    pool = getattr(getattr(broker, "client", None), "connection_pool", None)
-    if pool is not None:
-        kwargs: Mapping[str, Any] = pool.connection_kwargs
-        return _place("redis", kwargs.get("host"), kwargs.get("port"))
+    settings = _connection_settings(broker)
+    if settings:
+        return _place("redis", settings.get("host"), settings.get("port"))
     parameters = getattr(broker, "parameters", None)
     first = parameters[0] if isinstance(parameters, list) and parameters else parameters
     if first is not None:
         return _place("amqp", getattr(first, "host", None), getattr(first, "port", None))
     return f"The broker ({type(broker).__name__})"
+
+
+def _connection_settings(broker: Broker) -> Mapping[str, Any]:
+    """Those of a broker on Redis; nothing of any other."""
+    pool = getattr(getattr(broker, "client", None), "connection_pool", None)
+    settings: Mapping[str, Any] = getattr(pool, "connection_kwargs", {})
+    return settings
 
 
 def _redis_broker(url: str) -> Broker:

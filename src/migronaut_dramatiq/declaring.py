@@ -13,6 +13,7 @@ from dramatiq import Actor, Broker, Message
 from migronaut.core.jobs import Hint, VerifyJob
 from migronaut.errors import BackgroundFailedError, ConfigInvalidError, MigronautError
 from migronaut.queueing import Handler, perform
+from migronaut_dramatiq.brokers import require_bytes
 from migronaut_dramatiq.middleware import current_message, middleware_of
 from migronaut_dramatiq.queue import DramatiqQueue
 from migronaut_dramatiq.stopping import WorkerStop
@@ -57,8 +58,10 @@ def declare(
         heal_interval: Seconds between two beats of a worker.
 
     Raises:
-        ConfigInvalidError: A name that Dramatiq does not accept, or an actor of this name is there already.
+        ConfigInvalidError: A name that Dramatiq does not accept, an actor of this name is there already, or the broker
+            gets its messages decoded.
     """
+    require_bytes(broker)
     actor_name = f"{prefix}background"
     _check(broker, queue_name=queue_name, actor_name=actor_name)
 

@@ -19,6 +19,7 @@ from migronaut.core.jobs import Hint, LaneJob, VerifyJob
 from migronaut.core.tickets import ContinueLater, WaitForLanes
 from migronaut.queueing.rows import MAX_ROWS, row
 from migronaut_rq.broker import speaking
+from migronaut_rq.connecting import require_bytes
 from migronaut_rq.stopping import WorkerStop
 
 QUEUE_NAME = "migronaut-background"
@@ -43,9 +44,13 @@ class RqQueue:
         connection: To Redis or Valkey; RQ needs one that does not decode responses.
         queue_name: The queue that ``MigronautWorker`` processes listen on.
         job_timeout: Seconds after which RQ interrupts a job: a slice, and slack.
+
+    Raises:
+        ConfigInvalidError: The connection decodes responses.
     """
 
     def __init__(self, connection: Redis, *, queue_name: str = QUEUE_NAME, job_timeout: int = JOB_TIMEOUT) -> None:
+        require_bytes(connection)
         self.queue = Queue(queue_name, connection=connection, serializer="json", default_timeout=job_timeout)
         self._connection = connection
         self._job_timeout = job_timeout

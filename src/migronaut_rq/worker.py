@@ -5,24 +5,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from importlib import import_module
+from multiprocessing.process import BaseProcess
 from typing import Any
 from uuid import uuid4
 
 from redis import Redis
-from redis.backoff import NoBackoff
+from redis.client import Pipeline
 from redis.exceptions import RedisError
-from redis.retry import Retry
 from rq import Queue, Worker
+from rq.exceptions import StopRequested
+from rq.worker import WorkerStatus
 
 from migronaut.core.jobs import Hint, VerifyJob
-from migronaut.errors import ConfigInvalidError, ConnectionFailedError, UsageError, redact
-from migronaut_rq.broker import place, speaking
+from migronaut.errors import ConnectionFailedError, UsageError, redact
+from migronaut_rq.broker import speaking
+from migronaut_rq.connecting import connect, require_bytes
 from migronaut_rq.queue import FUNCTION, QUEUE_NAME, RqQueue
 
 _WORKER_TTL = 30
 _MAINTENANCE_INTERVAL = 15
 _JOB_MONITORING_INTERVAL = 10
-_CONNECT_TIMEOUT = 5.0
+_SCHEDULER_PATIENCE = 10
+"""Seconds that the scheduler of a worker may take to end."""
+
 _LOGGER = logging.getLogger("migronaut.rq")
 
 
@@ -35,6 +40,7 @@ class MigronautWorker(Worker):
 
     Raises:
         UsageError: More than one queue: a job could get lost between them and the start.
+        ConfigInvalidError: The connection decodes.
     """
 
     def __init__(self, queues: str | Queue | Iterable[str | Queue], name: str | None = None, **settings: Any) -> None:
@@ -52,16 +58,25 @@ class MigronautWorker(Worker):
             settings["connection"] = settings.get("connection") or given[0].connection
         # By name, so that the queue is made with the worker's serializer.
         super().__init__([queue if isinstance(queue, str) else queue.name for queue in given], name, **settings)
+        require_bytes(self.connection)
 
     def work(self, *args: Any, **settings: Any) -> bool:
-        """Work as ``rq.Worker`` does, always with the scheduler."""
+        """Work as ``rq.Worker`` does, always with the scheduler, until the first signal that asks for the end."""
         # Loaded before the fork: otherwise each job would load it again.
         import_module(FUNCTION.rpartition(".")[0])
         settings["with_scheduler"] = True
-        return super().work(*args, **settings)
+        # RQ does this after it has started its scheduler, which a signal in between would leave behind.
+        self._install_signal_handlers()  # type: ignore[no-untyped-call]
+        try:
+            return super().work(*args, **settings)
+        except StopRequested:  # asked before RQ expects it
+            self.teardown()  # type: ignore[no-untyped-call]
+            return False
 
     def run_maintenance_tasks(self) -> None:
-        """Clean up as RQ does, then beat."""
+        """Clean up as RQ does, then beat; nothing of it for a worker that ends: RQ would start its scheduler again."""
+        if self.asked_to_stop:
+            return
         super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
         for queue in self.queues:
             beat(self.connection, queue_name=queue.name, interval=self.maintenance_interval)
@@ -69,7 +84,32 @@ class MigronautWorker(Worker):
     def handle_warm_shutdown_request(self) -> None:
         """Remember that somebody wants this worker to end."""
         self.asked_to_stop = True
+        # RQ asks an idle worker to end by an exception, which is lost where all exceptions are caught, e.g. in a log.
+        self._stop_requested = True
         super().handle_warm_shutdown_request()  # type: ignore[no-untyped-call]
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Pipeline | None = None) -> None:
+        """Tell that this worker lives, or end where RQ's exception for that was lost."""
+        super().heartbeat(timeout, pipeline)
+        if self.asked_to_stop and self.get_state() == WorkerStatus.IDLE:
+            raise StopRequested
+
+    def stop_scheduler(self) -> None:
+        """End the scheduler, for certain.
+
+        RQ asks it once and then waits for ever. A scheduler that was forked a moment ago has the signal handlers of its
+        worker still, and these ignore the second signal of a second.
+        """
+        process: BaseProcess | None = self.scheduler._process if self.scheduler else None
+        if process is None:
+            return
+        for _ in range(_SCHEDULER_PATIENCE):
+            if not process.is_alive():
+                return
+            process.terminate()
+            process.join(1.0)
+        process.kill()  # its lock is free again a minute later
+        process.join()
 
 
 def _at_most(limit: int, given: int | None) -> int:
@@ -106,7 +146,7 @@ def work(redis_url: str, *, queue_name: str = QUEUE_NAME, burst: bool = False) -
         ConfigInvalidError: The URL is not one of Redis.
         ConnectionFailedError: Redis did not answer, or refused.
     """
-    connection = _connect(redis_url)
+    connection = connect(redis_url)
     with speaking(connection):
         worker = MigronautWorker([queue_name], connection=connection)
         worker.work(burst=burst)
@@ -120,24 +160,4 @@ def open_queue(redis_url: str, *, queue_name: str = QUEUE_NAME) -> RqQueue:
         ConfigInvalidError: The URL is not one of Redis.
         ConnectionFailedError: Redis did not answer, or refused.
     """
-    return RqQueue(_connect(redis_url), queue_name=queue_name)
-
-
-def _connect(redis_url: str) -> Redis:
-    try:
-        connection = Redis.from_url(redis_url, socket_connect_timeout=_CONNECT_TIMEOUT)
-        probe = Redis.from_url(
-            redis_url,
-            socket_connect_timeout=_CONNECT_TIMEOUT,
-            socket_timeout=_CONNECT_TIMEOUT,
-            retry=Retry(NoBackoff(), 0),
-        )
-    except ValueError:
-        raise ConfigInvalidError(
-            "The URL of Redis is not valid; write redis://host:6379/0, with user and password percent-encoded."
-        ) from None
-    with speaking(probe):
-        probe.ping()
-    probe.close()
-    _LOGGER.debug("Connected to %s.", place(connection))
-    return connection
+    return RqQueue(connect(redis_url), queue_name=queue_name)

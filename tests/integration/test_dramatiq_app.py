@@ -13,6 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from dramatiq.brokers.redis import RedisBroker
 
 from integration.dramatiq_scripted import coordinator
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError
@@ -75,6 +76,18 @@ def test_a_message_that_the_broker_does_not_take_is_one_error_of_ours(url: str) 
     with pytest.raises(ConnectionFailedError, match=r"127\.0\.0\.1:1 does not answer") as caught:
         queue.enqueue([coordinator("orders")])
     assert SECRET not in str(caught.value)
+
+
+def test_a_connection_to_redis_that_decodes_is_refused_wherever_it_is_given(redis_url: str) -> None:
+    url = f"{redis_url}?decode_responses=false"
+
+    def set_up(url: str) -> None:
+        declare(RedisBroker(url=url), lambda queue: pytest.fail("nothing to do"))
+
+    for use in (broker_from_url, require_answer, set_up):
+        with pytest.raises(ConfigInvalidError, match="decode_responses") as caught:
+            use(url)
+        assert caught.value.exit_code == 6
 
 
 def test_a_broker_that_answers_is_accepted(redis_url: str) -> None:

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from redis import Redis
 from rq import Queue
 from rq.job import Job, JobStatus
 
-import migronaut
-import migronaut_rq
 from contract.rq_queue import emptied, in_test_database
+from integration.rq_processes import STOP_LIMIT, arrived, environment, process, told, until, worker
 from migronaut.core.jobs import Hint
 from migronaut.embedded import EmbeddedValkey
 from migronaut.errors import ConfigInvalidError, ConnectionFailedError, UsageError
 from migronaut.testing.contracts import coordinator_hint, lane_hint
 from migronaut_rq import MigronautWorker, RqQueue, work
 from migronaut_rq.worker import beat
-
-TESTS = Path(__file__).parents[1]
-STOP_LIMIT = 5.0
-"""Seconds within which a worker must have left after SIGTERM."""
 
 
 @pytest.fixture
@@ -44,50 +36,6 @@ def port(connection: Redis) -> RqQueue:
     return RqQueue(connection)
 
 
-def _environment() -> dict[str, str]:
-    sources = [Path(package.__file__ or "").parents[1] for package in (migronaut, migronaut_rq)]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*sources, TESTS, TESTS / "integration"]))}
-
-
-@contextmanager
-def _worker(redis_url: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """``rq worker`` as operators start it, with scripted jobs."""
-    url = in_test_database(redis_url)
-    command = [sys.executable, "-m", "rq.cli", "worker", "-w", "rq_scripted.MigronautWorker", "-u", url, *options]
-    with _process([*command, "migronaut-background"]) as process:
-        yield process
-
-
-@contextmanager
-def _process(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(command, env=_environment(), start_new_session=True)
-    try:
-        yield process
-    finally:
-        # The scheduler of a killed worker lives on in its group.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _until(condition: Callable[[], Any], *, seconds: float = 60.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "what the test waits for did not happen"
-        time.sleep(0.02)
-    return found
-
-
-def _told(connection: Redis) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in connection.lrange("told", 0, -1)]
-
-
-def _arrived(connection: Redis, hint: Hint) -> dict[str, Any]:
-    """What the first delivery of a hint told, once it has arrived."""
-    told: dict[str, Any] = _until(lambda: next((each for each in _told(connection) if each["job"] == hint.id), None))
-    return told
-
-
 def _job(port: RqQueue, hint: Hint) -> Job:
     return Job.fetch(hint.id, connection=port.queue.connection, serializer="json")
 
@@ -97,10 +45,10 @@ def test_sigterm_ends_a_worker_in_the_middle_of_a_job_and_the_job_goes_on_later(
 ) -> None:
     hint = lane_hint(0, run="until-stopped")
     port.enqueue([hint])
-    with _worker(redis_url) as process:
-        _arrived(connection, hint)
-        process.terminate()
-        process.wait(STOP_LIMIT)
+    with worker(redis_url) as started:
+        arrived(connection, hint)
+        started.terminate()
+        started.wait(STOP_LIMIT)
     assert port.queue.scheduled_job_registry.get_job_ids() == [hint.id]
     job = _job(port, hint)
     assert job.kwargs == lane_hint(0, 1, run="until-stopped").body()
@@ -110,23 +58,23 @@ def test_sigterm_ends_a_worker_in_the_middle_of_a_job_and_the_job_goes_on_later(
 def test_sigterm_at_the_process_of_the_job_does_not_kill_it(redis_url: str, connection: Redis, port: RqQueue) -> None:
     hint = lane_hint(0, run="until-stopped")
     port.enqueue([hint])
-    with _worker(redis_url):
-        os.kill(_arrived(connection, hint)["pid"], signal.SIGTERM)
-        _until(lambda: port.queue.scheduled_job_registry.count, seconds=STOP_LIMIT)
+    with worker(redis_url):
+        os.kill(arrived(connection, hint)["pid"], signal.SIGTERM)
+        until(lambda: port.queue.scheduled_job_registry.count, seconds=STOP_LIMIT)
     assert _job(port, hint).kwargs == lane_hint(0, 1, run="until-stopped").body()
 
 
 def test_wake_brings_a_parked_job_within_a_moment(redis_url: str, connection: Redis, port: RqQueue) -> None:
     hint = coordinator_hint(0, run="park")
     port.enqueue([hint])
-    with _worker(redis_url):
-        _until(lambda: port.queue.scheduled_job_registry.count)
+    with worker(redis_url):
+        until(lambda: port.queue.scheduled_job_registry.count)
         port.wake(coordinator_hint(1, run="park"), hint.id)
         woken = time.monotonic()
-        _until(lambda: _job(port, hint).get_status() == JobStatus.FINISHED)
+        until(lambda: _job(port, hint).get_status() == JobStatus.FINISHED)
         # Usually within a second; its poll would be five minutes away.
         assert time.monotonic() - woken < 60
-    assert [each["payload"]["seq"] for each in _told(connection) if each["job"] == hint.id] == [0, 1]
+    assert [each["payload"]["seq"] for each in told(connection) if each["job"] == hint.id] == [0, 1]
 
 
 def test_a_job_over_its_time_is_interrupted_by_an_ordinary_exception_and_goes_on(
@@ -135,14 +83,14 @@ def test_a_job_over_its_time_is_interrupted_by_an_ordinary_exception_and_goes_on
     port = RqQueue(connection, job_timeout=1)
     hint = lane_hint(0, run="overtime")
     port.enqueue([hint])
-    with _worker(redis_url):
-        _until(lambda: _job(port, hint).get_status() == JobStatus.FINISHED)
+    with worker(redis_url):
+        until(lambda: _job(port, hint).get_status() == JobStatus.FINISHED)
     assert _job(port, hint).return_value() == "finished"
 
 
-def _kill_with_its_job(process: subprocess.Popen[bytes], horse: int) -> None:
-    process.kill()
-    process.wait()
+def _kill_with_its_job(started: subprocess.Popen[bytes], horse: int) -> None:
+    started.kill()
+    started.wait()
     os.kill(horse, signal.SIGKILL)
 
 
@@ -151,15 +99,15 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_the_next_one(
 ) -> None:
     hint = lane_hint(0, run="hang")
     port.enqueue([hint])
-    with _worker(redis_url) as process:
-        _kill_with_its_job(process, _arrived(connection, hint)["pid"])
+    with worker(redis_url) as started:
+        _kill_with_its_job(started, arrived(connection, hint)["pid"])
     started = port.queue.started_job_registry.key
-    _until(lambda: connection.zcard(started))
+    until(lambda: connection.zcard(started))
     for execution in connection.zrange(started, 0, -1):
         # Instead of a minute without heartbeats.
         connection.zadd(started, {execution: 1})
-    with _worker(redis_url):
-        _until(lambda: _job(port, hint).get_status() == JobStatus.FINISHED)
+    with worker(redis_url):
+        until(lambda: _job(port, hint).get_status() == JobStatus.FINISHED)
     assert _job(port, hint).retries_left == 2
 
 
@@ -170,21 +118,21 @@ def test_the_job_of_a_killed_worker_is_back_within_two_minutes(
 ) -> None:
     hint = lane_hint(0, run="hang")
     port.enqueue([hint])
-    with _worker(redis_url) as first, _worker(redis_url):
-        horse = _arrived(connection, hint)["pid"]
+    with worker(redis_url) as first, worker(redis_url):
+        horse = arrived(connection, hint)["pid"]
         parent = int(Path(f"/proc/{horse}/stat").read_text().rpartition(")")[2].split()[1])
         killed = time.monotonic()
         os.kill(parent, signal.SIGKILL)
         os.kill(horse, signal.SIGKILL)
         first.poll()
-        _until(lambda: _job(port, hint).get_status() == JobStatus.FINISHED, seconds=150)
+        until(lambda: _job(port, hint).get_status() == JobStatus.FINISHED, seconds=150)
         assert time.monotonic() - killed < 120
 
 
 def test_a_worker_beats_when_it_starts(redis_url: str, connection: Redis) -> None:
-    with _worker(redis_url, "--burst") as process:
-        process.wait(20)
-    assert [each["payload"] for each in _told(connection)] == [{"kind": "background-verify", "v": 1}]
+    with worker(redis_url, "--burst") as started:
+        started.wait(20)
+    assert [each["payload"] for each in told(connection)] == [{"kind": "background-verify", "v": 1}]
 
 
 def test_several_workers_beat_once_per_interval(connection: Redis, port: RqQueue) -> None:
@@ -230,8 +178,8 @@ def test_other_tools_can_list_workers(connection: Redis) -> None:
 def test_work_in_a_burst_ends_with_success(redis_url: str, connection: Redis) -> None:
     url = in_test_database(redis_url)
     code = f"import rq_scripted, migronaut_rq; raise SystemExit(migronaut_rq.work({url!r}, burst=True))"
-    assert subprocess.run([sys.executable, "-c", code], env=_environment(), timeout=30, check=False).returncode == 0
-    assert len(_told(connection)) == 1
+    assert subprocess.run([sys.executable, "-c", code], env=environment(), timeout=30, check=False).returncode == 0
+    assert len(told(connection)) == 1
 
 
 @pytest.mark.parametrize("end", ["asked", "broker lost"])
@@ -246,15 +194,15 @@ def test_the_exit_code_of_work_says_whether_the_end_was_asked_for(valkey: Embedd
         port = RqQueue(connection)
         hint = lane_hint(0, run="until-stopped")
         port.enqueue([hint])
-        with _process([sys.executable, "-c", code, valkey.url]) as process:
-            horse = _arrived(connection, hint)["pid"]
+        with process([sys.executable, "-c", code, valkey.url]) as started:
+            horse = arrived(connection, hint)["pid"]
             if end == "asked":
-                process.terminate()
-                assert process.wait(STOP_LIMIT) == 0
+                started.terminate()
+                assert started.wait(STOP_LIMIT) == 0
             else:
                 valkey.stop()
                 os.kill(horse, signal.SIGKILL)
-                assert process.wait(60) in (1, 5)
+                assert started.wait(60) in (1, 5)
 
 
 @pytest.mark.parametrize(
@@ -274,10 +222,25 @@ def test_a_wrong_url_is_one_line_without_credentials(url: str, error: type[Excep
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("option", ["decode_responses=true", "decode_responses=false", "encoding=utf-16", "foo=bar"])
+def test_a_url_with_an_option_that_rq_cannot_work_with_is_refused_in_one_sentence(redis_url: str, option: str) -> None:
+    with pytest.raises(ConfigInvalidError, match=r"leave .* out") as raised:
+        work(f"{redis_url}?{option}")
+    assert raised.value.exit_code == 6
+    assert "\n" not in str(raised.value)
+
+
+def test_a_connection_that_decodes_is_refused_wherever_it_is_given(redis_url: str) -> None:
+    with Redis.from_url(redis_url, decode_responses=True) as decoding:
+        for use in (RqQueue, lambda connection: MigronautWorker("q", connection=connection)):
+            with pytest.raises(ConfigInvalidError, match="decode_responses"):
+                use(decoding)
+
+
 def test_without_rq_the_import_names_the_extra_in_one_line() -> None:
     code = "import sys; sys.modules['rq'] = None; import migronaut_rq"
     failed = subprocess.run(
-        [sys.executable, "-c", code], env=_environment(), capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=30, check=False
     )
     assert failed.returncode == 1
     assert failed.stderr.strip().splitlines()[-1].endswith('pip install "migronaut[rq]"')
