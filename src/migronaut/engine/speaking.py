@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from migronaut.core.ports import ClosedError, PortError, WriteRefusedError, WriteTooLargeError
+from migronaut.core.ports import ClosedError, PortError, UnfitClientError, WriteRefusedError, WriteTooLargeError
 from migronaut.errors import ConnectionFailedError, MigronautError, ServerRefusedError, UsageError, redact
 
 
@@ -16,7 +16,7 @@ def speaking() -> Iterator[None]:
     Raises:
         ConnectionFailedError: The database did not answer, or cannot do it for the moment.
         ServerRefusedError: It answered with an error that does not pass by itself.
-        UsageError: The client was closed, so that no database can answer.
+        UsageError: The client was closed, so that no database can answer, or is of a kind that cannot ask it.
     """
     try:
         yield
@@ -26,7 +26,7 @@ def speaking() -> Iterator[None]:
 
 def lasting(error: PortError) -> bool:
     """Whether it would be the same when the same is asked again."""
-    return type(error) is PortError or isinstance(error, WriteRefusedError | WriteTooLargeError)
+    return type(error) is PortError or isinstance(error, UnfitClientError | WriteRefusedError | WriteTooLargeError)
 
 
 def spoken(error: PortError) -> MigronautError:
@@ -36,6 +36,10 @@ def spoken(error: PortError) -> MigronautError:
             "The MongoDB client was closed, so that nothing can be asked of it; make a Migrator with an open one."
         )
     told = redact(error) or type(error).__name__
+    if isinstance(error, UnfitClientError):
+        return UsageError(
+            f"The MongoDB driver refuses this client ({told}); give migronaut a client of its own, or a uri."
+        )
     if not lasting(error):
         return ConnectionFailedError(f"MongoDB is not available now ({told}); nothing is lost: try again when it is.")
     return ServerRefusedError(

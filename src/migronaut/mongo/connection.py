@@ -27,6 +27,7 @@ from migronaut.core.ports import (
     ClosedError,
     PortError,
     UnavailableError,
+    UnfitClientError,
     WriteConflictError,
     WriteTooLargeError,
     WriteTooSlowError,
@@ -128,7 +129,7 @@ class translating(ContextDecorator):  # noqa: N801 - read as a verb, like contex
 
     Raises:
         UnavailableError: No primary answers for now.
-        ClosedError: The client was closed.
+        ClosedError, UnfitClientError: The client was closed, or cannot do it.
         WriteTooSlowError, WriteTooLargeError: It took too long, or too much memory.
         WriteConflictError: A transaction, or a write, met another one.
         ConnectionFailedError: The login is refused, or permission is missing.
@@ -175,7 +176,7 @@ def _misused(error: InvalidOperation) -> PortError:
     told = redact(error)
     if "after close" in told:
         return ClosedError("the client was closed")
-    return PortError(f"the driver refuses it: {told}")
+    return UnfitClientError(told)
 
 
 def collections(db: Database[Any], *names: str) -> tuple[Records, ...]:

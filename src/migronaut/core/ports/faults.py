@@ -45,5 +45,9 @@ class ClosedError(PortError):
     """The connection was closed on our side, so that nothing can be asked."""
 
 
+class UnfitClientError(PortError):
+    """The driver refuses it, because of how the client was made."""
+
+
 class TookTooLongError(PortError):
     """A read was given up after its time limit."""
