@@ -38,17 +38,24 @@ class Settings:
         pause: Seconds between two batches; None for the default.
         batch_size: None for the default.
         pipeline: The server does the work.
+        guard: None for the default.
     """
 
     max_parallel: int = 1
     pause: float | None = 0
     batch_size: int | None = None
     pipeline: bool = False
+    guard: str | None = None
 
     def text(self) -> str:
         """The migration file."""
-        given = {"max_parallel": self.max_parallel, "pause": self.pause, "batch_size": self.batch_size}
-        extra = "".join(f", {name}={value}" for name, value in given.items() if value is not None)
+        given = {
+            "max_parallel": self.max_parallel,
+            "pause": self.pause,
+            "batch_size": self.batch_size,
+            "guard": self.guard,
+        }
+        extra = "".join(f", {name}={value!r}" for name, value in given.items() if value is not None)
         how = f"pipeline={_STAGES!r}" if self.pipeline else "migrate=migrate"
         declared = f"background = Background(collection={ORDERS!r}, from_version=1, to_version=2, {how}{extra})\n"
         return _HEAD + ("" if self.pipeline else _FUNCTION) + declared

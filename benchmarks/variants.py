@@ -46,6 +46,9 @@ def _never(*_: object) -> bool:
 VARIANTS: Mapping[str, Variant] = {
     AS_IT_IS: Variant(),
     "without reading ahead": Variant(changed=lambda: patch("migronaut.engine.lane.slice._Slice._goes_on", _never)),
+    "reading ahead while the writer still computes": Variant(
+        changed=lambda: patch("migronaut.engine.lane.ahead._wait_until_under_way", _never)
+    ),
     "containers compared as BSON only": Variant(
         changed=lambda: patch("migronaut.versioning.equality._same_plain", _never)
     ),
@@ -57,6 +60,7 @@ VARIANTS: Mapping[str, Variant] = {
     "pipeline without reading ahead": Variant(
         settings=Settings(pipeline=True), changed=lambda: patch("migronaut.engine.lane.slice._Slice._goes_on", _never)
     ),
+    "pipeline, its updates by themselves": Variant(settings=Settings(pipeline=True, guard="version")),
     "pipeline, batches of 1000": Variant(settings=Settings(pipeline=True, batch_size=1000)),
     "pipeline, batches of 20 000": Variant(settings=Settings(pipeline=True, batch_size=20_000)),
 }

@@ -90,7 +90,7 @@ class ThreadWriteBehind:
                 thread.start()
             task = _Task(work)
             tasks.put(task)
-            task.under_way.wait()
+            _wait_until_under_way(task)
             return task.result
 
         try:
@@ -126,6 +126,11 @@ class _Task:
         if self._error is not None:
             raise self._error
         return self._value
+
+
+def _wait_until_under_way(task: _Task) -> None:
+    """Leave the processor to the other thread until it has sent its writes, or has ended."""
+    task.under_way.wait()
 
 
 def _work(tasks: SimpleQueue[_Task | None]) -> None:
