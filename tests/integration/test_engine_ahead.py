@@ -95,7 +95,8 @@ def test_functions_are_called_in_the_lane_alone_and_never_twice_at_a_time(db: Da
     assert rig.run() is Status.COMPLETED
     assert watched.threads == {threading.get_ident()}
     assert watched.most == 1
-    assert watched.calls > 100
+    # What was committed is not done again, so that what was made ready behind it is still good.
+    assert (watched.calls > 100) == point.endswith("compared")
     assert_migrated_once(rig.documents())
 
 
