@@ -12,6 +12,7 @@ from attrs import frozen
 from migronaut.core.state import BackgroundState, Partition
 from migronaut.core.tickets import Ticket
 from migronaut.memory.clock import FakeClock
+from migronaut.memory.durability import Durability, Replicated
 from migronaut.memory.server.collection import MemoryCollection
 
 MAX_DOCUMENT_SIZE = 16 * 1024 * 1024
@@ -43,6 +44,7 @@ class MemoryServer:
             May write as an application would; what it raises is a crash at that point.
         max_document_size: Bytes above which a document is refused.
         max_reply_size: Bytes after which a batch that is read is cut.
+        durability: What a majority has; keeps nothing unless it is told to.
     """
 
     def __init__(
@@ -55,11 +57,12 @@ class MemoryServer:
         self.max_document_size = MAX_DOCUMENT_SIZE
         self.max_reply_size = MAX_DOCUMENT_SIZE
         self.lock = threading.RLock()
-        self.states: dict[str, BackgroundState] = {}
-        self.partitions: dict[str, Partition] = {}
-        self.tickets: dict[str, Ticket] = {}
-        self.locks: dict[str, HeldLock] = {}
-        self.ticks: dict[str, datetime] = {}
+        self.durability = Durability()
+        self.states: Replicated[str, BackgroundState] = Replicated(self.durability)
+        self.partitions: Replicated[str, Partition] = Replicated(self.durability)
+        self.tickets: Replicated[str, Ticket] = Replicated(self.durability)
+        self.locks: Replicated[str, HeldLock] = Replicated(self.durability)
+        self.ticks: Replicated[str, datetime] = Replicated(self.durability)
         self._collections: dict[str, MemoryCollection] = {}
 
     def now(self) -> datetime:
@@ -78,7 +81,9 @@ class MemoryServer:
         """A collection as an application sees it; created on first use."""
         with self.lock:
             if name not in self._collections:
-                self._collections[name] = MemoryCollection(lock=self.lock, max_size=lambda: self.max_document_size)
+                self._collections[name] = MemoryCollection(
+                    lock=self.lock, max_size=lambda: self.max_document_size, durability=self.durability
+                )
             return self._collections[name]
 
     def reach(self, point: str) -> None:

@@ -212,8 +212,9 @@ class MemoryDocuments:
             with self._server.lock:
                 if self._server.partitions.get(partition.id) is not lease:
                     raise WriteConflictError("somebody else wrote the partition meanwhile")
-                work.commit()
-                self._server.partitions[partition.id] = progress
+                with self._server.durability.together():
+                    work.commit()
+                    self._server.partitions[partition.id] = progress
             self._server.reach(f"{point}.committed")
 
         yield work, commit

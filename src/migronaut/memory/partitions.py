@@ -22,7 +22,8 @@ class Partitions(StoreRecords):
         with self._server.lock:
             before = len(self._server.partitions)
             for partition in partitions:
-                self._server.partitions.setdefault(partition.id, partition)
+                if partition.id not in self._server.partitions:
+                    self._server.partitions[partition.id] = partition
             if len(self._server.partitions) - before < len(partitions):
                 raise PortError("a partition of this id is stored already")
 

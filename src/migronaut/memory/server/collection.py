@@ -11,6 +11,7 @@ import bson
 from attrs import evolve, frozen
 
 from migronaut.core.ports import Condition, WriteConflictError, WriteRefusedError
+from migronaut.memory.durability import Durability
 from migronaut.memory.server.elements import by_name, updated
 from migronaut.memory.server.order import Key, as_stored, sort_key
 from migronaut.memory.server.query import compile_query
@@ -39,9 +40,12 @@ class MemoryCollection:
         indexed: There is an index on version and ``_id``, and it is ready.
     """
 
-    def __init__(self, *, lock: AbstractContextManager[Any], max_size: Callable[[], int]) -> None:
+    def __init__(
+        self, *, lock: AbstractContextManager[Any], max_size: Callable[[], int], durability: Durability
+    ) -> None:
         self.lock = lock
         self.max_size = max_size
+        self._durability = durability
         self.unique_fields: list[str] = []
         self.refusals: list[Callable[[dict[str, Any]], bool]] = []
         self.condition = Condition()
@@ -132,7 +136,7 @@ class MemoryCollection:
                 self.require_same(key, before.get(key))
             self._check_still_unique(after)
             for key, stored in after.items():
-                self._put(key, stored)
+                self._write(key, stored)
 
     def require_same(self, key: Key, before: Stored | None) -> None:
         """Let only the first writer of a document go on.
@@ -156,6 +160,12 @@ class MemoryCollection:
             taken = {_value(stored, field) for key, stored in self._stored.items() if key not in after}
             if any(stored is not None and _value(stored, field) in taken for stored in after.values()):
                 raise WriteConflictError("somebody else took a unique value meanwhile")
+
+    def _write(self, key: Key, stored: Stored | None) -> None:
+        if self._durability.kept:
+            before = self._stored.get(key)
+            self._durability.record(lambda: self._put(key, before))
+        self._put(key, stored)
 
     def _put(self, key: Key, stored: Stored | None) -> None:
         if stored is not None:
