@@ -73,6 +73,10 @@ class Durability:
         """Where the log ends now."""
         return Mark(self.term, self._first + len(self._writes))
 
+    def at_risk(self, mark: Mark) -> bool:
+        """Whether a failover may still undo something before a mark."""
+        return mark.term == self.term and bool(self._writes) and mark.end > self._first
+
     def acknowledge(self, mark: Mark) -> bool:
         """Let a majority have all that is before a mark, as its acknowledgement says; False when it was undone."""
         if mark.term != self.term:

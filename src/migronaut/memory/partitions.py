@@ -19,7 +19,7 @@ class Partitions(StoreRecords):
             PortError: One of them is stored already; it stays as it is, and the others are stored.
         """
         self._server.reach("store.add_partitions")
-        with self._server.lock:
+        with self._server.lock, self._server.durability.together():
             before = len(self._server.partitions)
             for partition in partitions:
                 if partition.id not in self._server.partitions:

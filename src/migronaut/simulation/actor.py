@@ -8,6 +8,7 @@ from collections.abc import Callable
 from attrs import define, field
 
 from migronaut.core.ports import Stop
+from migronaut.memory.durability import Mark
 
 
 class Crash(BaseException):
@@ -25,6 +26,8 @@ class Actor:
         respawn: Its successor after a crash.
         ready_when: While set, it has nothing to do before the time this gives (None = it does not know).
         on_crash: What others do about it, e.g. a broker that delivers its job again.
+        term: Of the primary that its call was sent to.
+        committed: Where that call has committed a transaction.
     """
 
     name: str
@@ -41,4 +44,6 @@ class Actor:
     crashed: bool = False
     done: bool = False
     turn: int = 0
+    term: int = 0
+    committed: Mark | None = None
     baton: threading.Lock = field(factory=threading.Lock)

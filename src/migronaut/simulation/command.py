@@ -16,6 +16,7 @@ from typing import Any
 from migronaut.simulation import QueueFactory, Result, SimulatedMemoryQueue, simulate
 from migronaut.simulation.decisions import from_text, to_text
 from migronaut.simulation.mutations import MUTATIONS, mutation
+from migronaut.simulation.perils import ALL, NONE, Peril
 from migronaut.simulation.shrink import shortened
 
 _TAIL = 60
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = perf_counter()
     seen: Counter[str] = Counter()
     done = 0
-    run = partial(_run, schedule=options.replay, mutated=options.mutate, queue=options.queue)
+    run = partial(_run, schedule=options.replay, options=options)
     for result in _results(seeds, run, jobs=options.jobs):
         done += 1
         seen += result.seen
@@ -56,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--replay", type=from_text, metavar="SCHEDULE", help="decisions to repeat, with --seed")
     parser.add_argument("--mutate", choices=sorted(MUTATIONS), help="take this guard away: it must fail")
     parser.add_argument("--queue", metavar="MODULE:NAME", help="what makes the queue under test (the memory queue)")
+    parser.add_argument(
+        "--with", type=_perils, default=NONE, dest="perils", metavar="PERIL,...", help=f"all, or of: {', '.join(Peril)}"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     return parser
 
@@ -78,9 +82,14 @@ def _stay(number: Any) -> None:
         os.sched_setaffinity(0, {processors[mine % len(processors)]})
 
 
-def _run(seed: int, *, schedule: Sequence[int] | None, mutated: str | None, queue: str | None) -> Result:
-    with mutation(mutated):
-        return simulate(seed, schedule=schedule, queue=_queue(queue))
+def _run(seed: int, *, schedule: Sequence[int] | None, options: argparse.Namespace) -> Result:
+    with mutation(options.mutate):
+        return simulate(seed, schedule=schedule, queue=_queue(options.queue), perils=options.perils)
+
+
+def _perils(text: str) -> frozenset[Peril]:
+    """What ``--with`` names."""
+    return ALL if text == "all" else frozenset(Peril(each) for each in text.split(",") if each)
 
 
 def _queue(path: str | None) -> QueueFactory:
@@ -100,7 +109,7 @@ def _say_violation(result: Result, options: argparse.Namespace) -> None:
     """The seed, the way to the violation, the schedule as short as it gets, and how to see it again."""
     _say(f"seed {result.seed}: {result.violation}")
     if options.replay is None:
-        run = partial(_run, result.seed, mutated=options.mutate, queue=options.queue)
+        run = partial(_run, result.seed, options=options)
         wanted = _kind(result)
         result = run(schedule=shortened(result.schedule, lambda shorter: _kind(run(schedule=shorter)) == wanted))
     if result.violation is not None and result.violation.cause is not None:
@@ -109,6 +118,7 @@ def _say_violation(result: Result, options: argparse.Namespace) -> None:
         _say(f"{time:10.2f} s  {actor:14} {point:40} {what}")
     _say(f"shortened schedule: {sum(map(bool, result.schedule))} decisions, {result.steps} steps: {result.violation}")
     words = ["python -m migronaut.simulation --seed", str(result.seed)]
+    words += ["--with", ",".join(sorted(options.perils))] if options.perils else []
     words += ["--mutate", options.mutate] if options.mutate else []
     words += ["--queue", options.queue] if options.queue else []
     _say(" ".join([*words, "--replay", to_text(result.schedule)]))

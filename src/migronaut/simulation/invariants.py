@@ -3,51 +3,69 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import asdict, define, field
+from attrs import define, field
 
 from migronaut.core.lifecycle import TABLE
-from migronaut.core.state import BackgroundState, Counters, Direction, Guard, Partition, Phase, Status
+from migronaut.core.state import TERMINAL, BackgroundState, Partition, Phase, Status
 from migronaut.core.tickets import Ticket, TicketStatus
 from migronaut.memory.database import MemoryServer
-from migronaut.memory.server.order import as_stored, sort_key
+from migronaut.memory.server.order import Key, as_stored, sort_key
 from migronaut.memory.server.query import compile_query
+from migronaut.simulation.counting import Counting
+from migronaut.simulation.fences import Fences, Told
 from migronaut.simulation.ledger import Ledger
+from migronaut.simulation.scenario import COLLECTIONS, STEPS
 from migronaut.simulation.scheduler import Scheduler
+from migronaut.simulation.shapes import ends_of
 from migronaut.simulation.violation import Violation
 from migronaut.versioning import match_filter
 
-Told = Callable[[Any], None] | None
 _MOVES = {(source, row.target) for row in TABLE.values() for source in row.sources} | {(Status.PAUSED, Status.BLOCKED)}
 """Resuming looks at what is required at once."""
 _UNDER_LEASE = frozenset({"store.checkpoint", "store.renew", "store.release", "store.fail_slice"})
 _BY_HOLDER = frozenset({"tickets.again", "tickets.close", "tickets.extend"})
+_IN_TRANSACTION = frozenset({"documents.write_same", "documents.rewrite_fenced"})
+_WRITING = _IN_TRANSACTION | {"documents.rewrite", "documents.write_guarded"}
 
 
 @define(eq=False)
 class Invariants:
-    """Watches the calls of every process."""
+    """Watches the calls of every process.
+
+    Args:
+        expected_failures: Words of which a slice that fails must tell one.
+    """
 
     server: MemoryServer
     scheduler: Scheduler
     ledger: Ledger
+    fences: Fences
+    counting: Counting
+    expected_failures: Sequence[str] = ()
     statuses: Counter[str] = field(factory=Counter)
     failed_slices: int = 0
-    _widths: dict[str, int] = field(factory=dict)
     _seen: dict[tuple[str, str], BackgroundState] = field(factory=dict)
-    _restarted: set[str] = field(factory=set)
+    _seen_at: dict[tuple[str, str], int] = field(factory=dict)
+    _active_since: dict[str, int] = field(factory=dict)
     _counted_at: dict[tuple[str, str], int] = field(factory=dict)
-    _writing: dict[str, Partition] = field(factory=dict)
-    _held_at_commit: dict[str, bool] = field(factory=dict)
+    _counted_at_risk: dict[tuple[str, str], bool] = field(factory=dict)
+    _completed_at: dict[str, int] = field(factory=dict)
 
-    def watch(self, point: str, args: tuple[Any, ...], given: Mapping[str, Any], collection: str = "") -> Told:
-        """Look at a call before its effect; what is returned looks at it after."""
+    def watch(self, point: str, args: tuple[Any, ...], given: Mapping[str, Any], name: str = "") -> Told:
+        """Look at a call before its effect; what is returned looks at it after.
+
+        Args:
+            name: Of the migration whose documents are called for.
+        """
         if point in _UNDER_LEASE:
-            return self._under_lease(point, args[0])
+            return self._under_lease(point, args[0], given)
         if point in _BY_HOLDER:
             return self._by_holder(args[0])
+        if point in _WRITING:
+            return self._writes(point, args, name)
         match point:
             case "store.load":
                 return self._loaded
@@ -58,14 +76,17 @@ class Invariants:
             case "tickets.claim":
                 return self._claiming_ticket(args[0], given["run"], given["seq"])
             case "documents.read" | "documents.read_ids":
-                return lambda batch: self._read(collection, len(batch.documents))
+                return lambda batch: self.counting.happened(name, scanned=len(batch.documents), batches=1)
             case "documents.fetch":
-                return lambda found: self._happened(collection, retried=len(found))
+                return lambda found: self.counting.happened(name, retried=len(found))
             case "documents.count":
-                self._counted_at[self.scheduler.current.name, collection] = self.scheduler.steps
-            case "documents.write_same" | "documents.rewrite_fenced":
-                self._writing[self.scheduler.current.name] = args[0]
+                self._counting(name)
         return None
+
+    def _counting(self, name: str) -> None:
+        counting = self.scheduler.current.name, name
+        self._counted_at[counting] = self.scheduler.steps
+        self._counted_at_risk[counting] = self.ledger.at_risk(COLLECTIONS[name])
 
     def transforming(self, name: str, checksum: str) -> None:
         """A lane works a batch: what it read of the state last must let it, with the file that it has."""
@@ -77,54 +98,33 @@ class Invariants:
 
     def _loaded(self, state: BackgroundState | None) -> None:
         if state is not None:
-            self._seen[self.scheduler.current.name, state.name] = state
+            seen = self.scheduler.current.name, state.name
+            self._seen[seen], self._seen_at[seen] = state, self.scheduler.steps
 
-    # ------------------------------------------------------------------ leases
-
-    def _under_lease(self, point: str, partition: Partition) -> Told:
-        before = self.server.partitions.get(partition.id)
-        if self._holds(partition):
-            self.failed_slices += point == "store.fail_slice"
-            return None
-        return lambda _: self._unchanged(before, partition, point)
-
-    def _holds(self, partition: Partition) -> bool:
-        stored = self.server.partitions.get(partition.id)
-        if stored is None or stored.lease is None or partition.lease is None:
-            return False
-        return stored.lease.token == partition.lease.token
-
-    def _unchanged(self, before: Partition | None, partition: Partition, point: str) -> None:
-        if self.server.partitions.get(partition.id) is not before:
-            self._wrong("fencing", f"{point} had an effect without the lease")
-
-    def before_commit(self) -> None:
-        """The last moment before a transaction commits."""
-        actor = self.scheduler.current.name
-        self._held_at_commit[actor] = self._holds(self._writing[actor])
-
-    def committed(self) -> None:
-        """A transaction has committed."""
-        if not self._held_at_commit[self.scheduler.current.name]:
-            self._wrong("fencing", "a transaction committed without the lease")
+    def _under_lease(self, point: str, partition: Partition, given: Mapping[str, Any]) -> Told:
+        if point == "store.fail_slice" and self.fences.holds(partition):
+            self.failed_slices += 1
+            if not any(words in given["error"] for words in self.expected_failures):
+                self._wrong("failed", f"a slice failed for no good reason: {given['error']}")
+        return self.fences.under_lease(point, partition)
 
     def _claimed(self, claim: object) -> None:
-        if not isinstance(claim, Partition):
+        if isinstance(claim, Partition):
+            self.counting.happened(claim.background, slices=1)
+            self.fences.claimed(claim)
+        else:
             self.scheduler.seen[type(claim).__name__.lower()] += 1
-            return
-        self._happened(claim.background, slices=1)
-        leases = [
-            each.lease for each in self.server.partitions.values() if each.background == claim.background and each.lease
-        ]
-        width = max(self._widths.get(claim.plan, 0), *(self._widths.get(plan, 0) for plan in self._plans(claim)))
-        if len({lease.slot for lease in leases}) < len(leases):
-            self._wrong("max_parallel", "two leases share a slot")
-        if len(leases) > width:
-            self._wrong("max_parallel", f"{len(leases)} leases are live where {width} may be")
 
-    def _plans(self, claim: Partition) -> list[str]:
-        held = (each for each in self.server.partitions.values() if each.background == claim.background and each.lease)
-        return [each.plan for each in held]
+    def _writes(self, point: str, args: tuple[Any, ...], name: str) -> Told:
+        actor = self.scheduler.current.name
+        state = self._seen.get((actor, name), self.server.states[name])
+        self.ledger.writing[actor] = name, state.direction
+        if point in _IN_TRANSACTION:
+            self.fences.in_transaction(args[0])
+        if point == "documents.rewrite":
+            # Documents may have come into the range since its ids were read.
+            return lambda changed: self.counting.happened(name, scanned=changed)
+        return None
 
     # ------------------------------------------------------------------ tickets
 
@@ -168,6 +168,12 @@ class Invariants:
         return told
 
     def _moved(self, before: BackgroundState, after: BackgroundState) -> None:
+        if before.direction is not after.direction:
+            self.scheduler.seen["turned round"] += 1
+            self.fences.ended(after.name)
+            self.counting.begins_anew(after.name, turned=True)
+        elif after.plan is None and before.plan is not None:
+            self.counting.begins_anew(after.name, turned=False)
         if before.status is not after.status:
             self.statuses[after.status] += 1
             self._moved_on(before, after)
@@ -177,16 +183,14 @@ class Invariants:
             self.scheduler.seen["plan superseded"] += 1
             live = any(each.background == after.name and each.lease for each in self.server.partitions.values())
             self.scheduler.seen["plan superseded under a lane"] += live
-        if after.plan is None and before.plan is not None:
-            self._restarted.add(after.name)
-        if after.plan is not None:
-            token, width = after.plan.token, after.spec.max_parallel
-            self._widths[token] = max(width, self._widths.get(token, 0))
-        self.check_counters(after)
+        self.fences.planned(after)
+        self.counting.check(after)
 
     def _moved_on(self, before: BackgroundState, after: BackgroundState) -> None:
-        if (before.status, after.status) not in _MOVES:
+        if (before.status, after.status) not in _MOVES and before.direction is after.direction:
             self._wrong("lifecycle", f"a migration went from {before.status} to {after.status}")
+        if before.status in TERMINAL and after.status not in TERMINAL:
+            self._active_since[after.name] = self.scheduler.steps
         if after.status is Status.COMPLETED:
             self._completed(after)
         if before.status is Status.BLOCKED and after.status is Status.PENDING:
@@ -195,65 +199,44 @@ class Invariants:
                 self._wrong("lifecycle", "a migration started before what it requires had completed")
 
     def _completed(self, state: BackgroundState) -> None:
-        """Whatever matches came into the old shape after it was counted."""
-        counted = self._counted_at.get((self.scheduler.current.name, state.spec.collection), -1)
-        for key in self.left(state):
-            if self.ledger.old_since.get((state.spec.collection, key), -1) < counted:
-                self._wrong("completed", "a migration completed although a document of the old shape was there")
+        """Whatever matches came into its shape after it was counted; what makes such documents has ended."""
+        self.fences.ended(state.name)
+        actor = self.scheduler.current.name
+        counted = self._counted_at.get((actor, state.name), -1)
+        self._completed_at[state.name] = counted
+        if any(self.ledger.since(state.spec.collection, key).step < counted for key in self.left(state)):
+            self._wrong("completed", "a migration completed although a document was still to be migrated")
+        if self._counted_at_risk.get((actor, state.name)):
+            self._wrong("majority", "a migration completed by a count of what a failover may undo")
+        for name in self._before_in_chain(state):
+            # Whoever looked before that one began anew could not know.
+            if self._active_since.get(name, -1) < self._seen_at.get((actor, state.name), -1):
+                self._wrong("order", f"a migration completed although {name} still makes documents for it")
 
-    def left(self, state: BackgroundState) -> list[Any]:
+    def _before_in_chain(self, state: BackgroundState) -> list[str]:
+        """Migrations that are at work on what becomes this one's documents."""
+        source, _ = ends_of(STEPS[state.name], state.direction)
+        return [
+            name
+            for name, other in self.server.states.items()
+            if COLLECTIONS[name] == COLLECTIONS[state.name]
+            and other.direction is state.direction
+            and other.status not in TERMINAL
+            and ends_of(STEPS[name], other.direction)[1] == source
+        ]
+
+    def left(self, state: BackgroundState) -> list[Key]:
         """Keys of the documents that match and were not given up."""
-        matches = compile_query(match_filter(state.spec, Direction.FORWARD))
+        matches = compile_query(match_filter(state.spec, state.direction))
         given_up = {sort_key(as_stored(id_)) for id_ in state.bad_ids}
         rows = self.server.collection(state.spec.collection).scan()
         return [key for key, stored in rows if key not in given_up and matches(stored.document)]
 
-    def check_counters(self, state: BackgroundState) -> Counters:
-        """Nothing was counted that did not happen."""
-        counted = state.totals
-        if state.plan is not None and state.rolled_generation < state.generation:
-            token = state.plan.token
-            counted = sum((each.counters for each in self.server.partitions.values() if each.plan == token), counted)
-        self._compare(state.spec.collection, state.name, counted)
-        return counted
-
-    def check_end(self, state: BackgroundState) -> Counters:
-        """A transaction counts what it writes, exactly; only documents that fail are left out."""
-        counted, written = self.check_counters(state), self.ledger.happened[state.spec.collection, "written"]
-        scenario = self.ledger.scenario
-        exact = scenario.guard is Guard.SNAPSHOT and state.name not in self._restarted
-        if exact and counted.migrated != written:
-            self._wrong("counters", f"lanes wrote {written} documents and counted {counted.migrated}")
-        if not set(state.bad_ids) <= set(self.ledger.scenario.troubles):
-            self._wrong("failed", "a document was left out that never failed")
-        return counted
-
-    def _compare(self, collection: str, name: str, counted: Counters) -> None:
-        happened = self.ledger.happened
-        read = happened[collection, "scanned"] + happened[collection, "retried"]
-        # A pipeline also takes documents that have come into a range since its ids were read.
-        came = happened[collection, "migrated"] if self.ledger.scenario.pipeline else 0
-        most = {
-            "scanned": happened[collection, "scanned"] + came,
-            "retried": happened[collection, "retried"],
-            "migrated": happened[collection, "migrated"],
-            "failed": happened[collection, "failed"],
-            "batches": happened[collection, "batches"],
-            "slices": happened[name, "slices"],
-            "reclaims": happened[name, "slices"],
-            "skipped": read,
-            "conflicts": read,
-        }
-        for counter, number in asdict(counted).items():
-            if number > most.get(counter, number):
-                self._wrong("counters", f"{counter} says {number}, and it happened {most[counter]} times")
-
-    def _read(self, collection: str, documents: int) -> None:
-        self._happened(collection, scanned=documents, batches=1)
-
-    def _happened(self, of: str, **numbers: int) -> None:
-        for name, number in numbers.items():
-            self.ledger.happened[of, name] += number
+    def left_behind(self, state: BackgroundState) -> list[Key]:
+        """Those of them that the application has not brought since it completed."""
+        counted = self._completed_at.get(state.name, -1)
+        came = {key: self.ledger.since(state.spec.collection, key) for key in self.left(state)}
+        return [key for key, since in came.items() if not since.by_application or since.step < counted]
 
     def _wrong(self, invariant: str, text: str) -> None:
         self.scheduler.violated(Violation(invariant, text))

@@ -80,10 +80,15 @@ class RefusedByBrokerError(ConnectionError):
 
 
 class FaultyQueue:
-    """A ``QueuePort`` as one worker has it: hints get lost, come twice, late, or cannot be sent."""
+    """A ``QueuePort`` as one worker has it: hints get lost, come twice, late, or cannot be sent.
+
+    Attributes:
+        tried: What was sent, whatever became of it.
+    """
 
     def __init__(self, queue: QueueUnderTest, scheduler: Scheduler) -> None:
         self.stopping = StopEvent()
+        self.tried: list[Hint] = []
         self._port = queue.port
         self._scheduler = scheduler
         self._copies = count(1)
@@ -117,6 +122,7 @@ class FaultyQueue:
 
     def _send(self, hint: Hint, send: Callable[[], object]) -> object:
         scheduler = self._scheduler
+        self.tried.append(hint)
         scheduler.point("queue.send?")
         fate = Fate(scheduler.decisions.draw(scheduler.weights.at_hints))
         if fate is not Fate.DELIVERED:

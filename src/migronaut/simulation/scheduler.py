@@ -17,7 +17,8 @@ from migronaut.core.ports import Stop
 from migronaut.memory.clock import FakeClock
 from migronaut.simulation.actor import Actor, Crash
 from migronaut.simulation.decisions import Decisions
-from migronaut.simulation.faults import ADVANCES, CALM, FREEZES, OUTAGES, RESTARTS, Event, Weights
+from migronaut.simulation.faults import CALM, Event, Weights, Where
+from migronaut.simulation.happenings import Happenings
 from migronaut.simulation.timeline import Timeline
 from migronaut.simulation.violation import Violation
 
@@ -28,8 +29,10 @@ class Scheduler:
     Attributes:
         steps: Points reached so far.
         away_until: Until then the database answers nobody.
+        lags_until: Until then no majority acknowledges what is written.
         trace: All points: time, actor, point, what happened there.
         seen: How often each thing happened.
+        happenings: What the events at points do.
     """
 
     def __init__(self, decisions: Decisions, clock: FakeClock, *, max_steps: int) -> None:
@@ -42,8 +45,9 @@ class Scheduler:
         self.steps = 0
         self.atomic = False
         self.away_until = 0.0
+        self.lags_until = 0.0
         self.violation: Violation | None = None
-        self.on_restart: Callable[[], None] | None = None
+        self.happenings = Happenings(self)
         self._goal: Callable[[], bool] = lambda: True
         self._current: Actor | None = None
         self._main = threading.Lock()
@@ -105,11 +109,11 @@ class Scheduler:
 
     # ------------------------------------------------------------------ what actors call
 
-    def point(self, name: str, *, documents: bool = False) -> Event:
+    def point(self, name: str, where: Where = Where.ANYWHERE) -> Event:
         """A place where anything may happen.
 
         Args:
-            documents: A lane is reading or writing documents.
+            where: What kind of a place it is.
 
         Returns:
             What happened; ``FAIL`` and ``REPEAT`` are up to the call at hand.
@@ -123,13 +127,12 @@ class Scheduler:
         if self.atomic:
             return Event.NOTHING
         self.steps += 1
-        weights = self.weights.at_documents if documents else self.weights.at_points
-        event = Event(self.decisions.draw(weights))
+        event = Event(self.decisions.draw(self.weights.at[where]))
         self._note(actor, name, event.name.lower() if event else "")
         if self.violation is not None or self.steps >= self.max_steps:
-            self._give_up_turn(actor)  # the run is over; also for somebody who would never rest
+            self.give_up_turn(actor)  # the run is over; also for somebody who would never rest
         if event:
-            self._happens(event, actor)
+            self.happenings.happen(event, actor)
         return event
 
     def sleep(self, seconds: float, stop: Stop | None = None) -> None:
@@ -140,7 +143,7 @@ class Scheduler:
         if stop is not None and stop.is_set():
             return
         actor.wake_at, actor.asleep = self.now + max(0.0, seconds), stop
-        self._give_up_turn(actor)
+        self.give_up_turn(actor)
         actor.asleep = None
 
     def rest(self, seconds: float) -> None:
@@ -152,53 +155,8 @@ class Scheduler:
         """Let others run until the time that ``ready_when`` gives has come."""
         actor = self.current
         actor.ready_when = ready_when
-        self._give_up_turn(actor)
+        self.give_up_turn(actor)
         actor.ready_when = None
-
-    # ------------------------------------------------------------------ events
-
-    def _happens(self, event: Event, actor: Actor) -> None:
-        if event is Event.INTERFERE:
-            self._interfere(actor)
-        elif event is Event.SWITCH:
-            self._give_up_turn(actor, other=True)
-        elif event is Event.CRASH and actor.mortal:
-            self._crash(actor)
-        elif event is Event.FREEZE and actor.mortal:
-            self.seen["freeze"] += 1
-            actor.frozen_until = self.now + FREEZES[self.decisions.choose(len(FREEZES))]
-            self._give_up_turn(actor)
-        elif event is Event.ADVANCE:
-            self.seen["advance"] += 1
-            self.timeline.advance_to(self.now + ADVANCES[self.decisions.choose(len(ADVANCES))])
-        elif event is Event.OUTAGE:
-            self.seen["outage"] += 1
-            self.away_until = self.now + OUTAGES[self.decisions.choose(len(OUTAGES))]
-        elif event is Event.STOP and actor.on_stop is not None:
-            self.seen["stop"] += 1
-            actor.on_stop()
-        elif event is Event.RESTART and self.on_restart is not None:
-            self.seen["queue restart"] += 1
-            self.on_restart()
-
-    def _interfere(self, actor: Actor) -> None:
-        """One of the eager ones that rest acts just now."""
-        eager = [each for each in self.actors if each.eager and each.ready_when is not None and not each.done]
-        if eager:
-            self.seen["interference"] += 1
-            chosen = eager[self.decisions.choose(len(eager))]
-            chosen.wake_at, chosen.turn = self.now, next(self._turns)
-            self._yield_to(actor, chosen)
-
-    def _crash(self, actor: Actor) -> None:
-        self.seen["crash"] += 1
-        actor.crashed = True
-        self.timeline.forget_all_of(actor)
-        delay = RESTARTS[self.decisions.choose(len(RESTARTS))]
-        if actor.on_crash is not None:
-            actor.on_crash()
-        self.revive(actor, delay=delay)
-        raise Crash
 
     def revive(self, actor: Actor, *, delay: float) -> None:
         """Start the successor of an actor that has ended, with nothing of its memory."""
@@ -216,10 +174,20 @@ class Scheduler:
         finally:
             self._current, self.atomic = before, False
 
-    def _give_up_turn(self, actor: Actor, *, other: bool = False) -> None:
+    def give_up_turn(self, actor: Actor, *, other: bool = False) -> None:
+        """Let whoever is chosen go on.
+
+        Args:
+            other: It is somebody else, if there is anybody.
+        """
         following = self._next(instead_of=actor if other else None)
         if following is not actor:
             self._yield_to(actor, following)
+
+    def call_upon(self, actor: Actor, chosen: Actor) -> None:
+        """Let a certain actor go on at once, whatever it waits for."""
+        chosen.wake_at, chosen.turn = self.now, next(self._turns)
+        self._yield_to(actor, chosen)
 
     def _yield_to(self, actor: Actor, following: Actor | None) -> None:
         self._pass_on(following)

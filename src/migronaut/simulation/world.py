@@ -1,4 +1,4 @@
-"""One simulated installation: a server, a queue, files on disks, and the processes that share them."""
+"""One simulated installation: a server, a queue, files on disks, and the ports of its processes."""
 
 from __future__ import annotations
 
@@ -6,35 +6,33 @@ import random as randoms
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any
 
-from attrs import frozen
-
-from migronaut.core.ports import Documents, Owner
-from migronaut.core.state import TERMINAL, BackgroundState, Direction, Partitioning, Spec, Status
+from migronaut.core.ports import Documents
+from migronaut.core.state import TERMINAL, BackgroundState, Direction, Spec, Status
 from migronaut.core.tickets import Role
-from migronaut.engine import Engine, Ports, Source
+from migronaut.engine import Ports
 from migronaut.engine.operator.registering import register
 from migronaut.engine.states import Request
 from migronaut.memory.clock import FakeClock
-from migronaut.memory.documents import MemoryDocuments
 from migronaut.memory.locks import MemoryLocks
 from migronaut.memory.running import LateWriteBehind
 from migronaut.memory.store import MemoryStore
 from migronaut.memory.tickets import MemoryTickets
-from migronaut.queueing import BackgroundProcessor, Producer, QueueSettings
 from migronaut.simulation.actor import Actor
-from migronaut.simulation.faults import Event
+from migronaut.simulation.counting import Counting
+from migronaut.simulation.driver import Driver, interrupted
+from migronaut.simulation.faults import Event, Where
+from migronaut.simulation.fences import Fences
+from migronaut.simulation.files import Disk, Files
+from migronaut.simulation.indexes import Built, HintedDocuments, Index
 from migronaut.simulation.invariants import Invariants
-from migronaut.simulation.ledger import PIPELINE, Ledger, ObservedServer, migrate
-from migronaut.simulation.proxy import SimulatedClock, SimulatedHeartbeat, failed, proxied
-from migronaut.simulation.queue import FaultyQueue, QueueFactory
-from migronaut.simulation.scenario import FIRST, SECOND, FileVersion, Scenario
+from migronaut.simulation.ledger import Ledger, ObservedServer
+from migronaut.simulation.perils import Peril
+from migronaut.simulation.proxy import SimulatedClock, SimulatedHeartbeat, Surroundings, Watch, failed, proxied
+from migronaut.simulation.queue import QueueFactory
+from migronaut.simulation.scenario import COLLECTIONS, FIRST, SECOND, Scenario
 from migronaut.simulation.scheduler import Scheduler
-from migronaut.spec import Background
 
-COLLECTIONS = {FIRST: "documents", SECOND: "dependents"}
-_TEXT_OF_SECOND = FileVersion(checksum="second", batch_size=2, max_parallel=1)
 _INSIDE = frozenset(
     {
         "documents.write_same.compared",
@@ -50,49 +48,66 @@ _INSIDE = frozenset(
         "documents.write_guarded.written",
     }
 )
-
-
-class SimulatedTroubleError(Exception):
-    """What the transform of a document in trouble raises."""
+_FAILURES = ("the simulation", "SimulatedTroubleError")
+"""Words of all errors by which a slice may fail."""
+_OUR_CONCERN = {"w": "majority"}
 
 
 class World:
     """What survives every crash.
 
     Attributes:
-        disks: By name of a process, which text of the first migration's file it finds.
-        troubles: By ``_id``, how often the transform will still raise; -1 = always.
         numbers: Never gives one twice.
         calm: Nobody starts anything any more.
+        index: Of the collection that is migrated.
+        forged: What was sent to the queue and is no payload of ours, as JSON.
+        neighbour: Another installation on the same broker.
     """
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler, clock: FakeClock, make_queue: QueueFactory) -> None:
         self.scenario = scenario
         self.scheduler = scheduler
+        self.clock = clock
         self.server = ObservedServer(
             clock=clock, random=randoms.Random(f"server {scenario.seed}"), transactions=scenario.transactions
         )
-        self.ledger = Ledger(scenario, scheduler)
-        self.invariants = Invariants(self.server, scheduler, self.ledger)
+        self.ledger = Ledger(self.server, scenario, scheduler)
+        self.fences = Fences(self.server, scheduler, scenario)
+        counting = Counting(self.server, scheduler, self.ledger)
+        self.invariants = Invariants(
+            self.server, scheduler, self.ledger, self.fences, counting, expected_failures=_FAILURES
+        )
         self.queue = make_queue(clock, scheduler.decisions.choose)
-        self.disks: dict[str, int] = {}
-        self.troubles = {id_: trouble.times for id_, trouble in scenario.troubles.items()}
+        self.files = Files(scenario, self.invariants)
         self.numbers = count()
         self.calm = False
-        documents = self.server.collection(COLLECTIONS[FIRST])
-        documents.insert(*scenario.documents)
-        documents.refuse(lambda stored: "new" in stored and self._in_trouble(stored["_id"], refused=True))
-        if scenario.dependent:
-            self.server.collection(COLLECTIONS[SECOND]).insert(
-                *({**document, "kind": "x"} for document in scenario.documents[:4])
-            )
+        self.index = Index(self._index_at_first())
+        self.forged: list[str] = []
+        self.neighbour: World | None = None
+        self._store_documents()
+        self.ledger.may_write = self.fences.may_write
         self.server.observer = self.ledger.observe
         self.server.interrupt = self._inside
+
+    def _index_at_first(self) -> Built:
+        if Peril.INDEX not in self.scenario.perils:
+            return Built.READY
+        return randoms.Random(f"index {self.scenario.seed}").choice((Built.READY, Built.ABSENT))
+
+    def _store_documents(self) -> None:
+        documents = self.server.collection(COLLECTIONS[FIRST])
+        documents.insert(*self.scenario.documents)
+        documents.refuse(lambda stored: "new" in stored and self.files.in_trouble(stored["_id"], refused=True))
+        if SECOND in self.scenario.names:
+            some = (document for document in self.scenario.documents if "old" in document)
+            self.server.collection(COLLECTIONS[SECOND]).insert(
+                *({**document, "kind": "x"} for document, _ in zip(some, range(4), strict=False))
+            )
 
     def register(self) -> None:
         """Do what ``migronaut up`` does, before anything can go wrong."""
         ports = self.ports("setup", lambda: Actor("setup", lambda: None), raw=True)
-        for name in (FIRST, SECOND) if self.scenario.dependent else (FIRST,):
+        for name in self.scenario.names:
             made = register(ports, name, direction=Direction.FORWARD, registration=name, request=Request(by="setup"))
             self.invariants.statuses[made.state.status] += 1
 
@@ -101,6 +116,17 @@ class World:
         for state in self.states():
             ticket, _ = MemoryTickets(self.server).open(state.name, Role.COORDINATOR)
             self.queue.port.enqueue([ticket.hint])
+
+    def begin(self) -> None:
+        """Let everything go wrong from here on: a majority has what is there."""
+        self.server.durability.kept = Peril.FAILOVER in self.scenario.perils
+
+    def lose_primary(self) -> None:
+        """Let another member be the primary, which may have all that was written, or not."""
+        durability = self.server.durability
+        lost = self.scheduler.decisions.choose(durability.pending + 1)
+        self.scheduler.seen["write undone"] += lost
+        durability.fail_over(lost=lost)
 
     def ports(self, disk: str, actor: Callable[[], Actor], *, raw: bool = False) -> Ports:
         """The ports of one process.
@@ -111,23 +137,43 @@ class World:
         """
         server, scheduler, watch = self.server, self.scheduler, self.invariants.watch
         store, tickets, locks = MemoryStore(server), MemoryTickets(server), MemoryLocks(server)
+        ours = self._surroundings(watch, Driver(_OUR_CONCERN))
 
         def documents(spec: Spec) -> Documents:
-            name = spec.collection
-            port = MemoryDocuments(server, name)
-            return port if raw else proxied(port, "documents", scheduler, partial(watch, collection=name))
+            port = HintedDocuments(server, spec.collection, index=self.index, used=spec.versioned)
+            if raw:
+                return port
+            name = self.files.name_of(spec)
+            surroundings = self._surroundings(partial(watch, name=name), Driver(spec.write_concern))
+            return proxied(port, "documents", surroundings)
 
         return Ports(
-            store=store if raw else proxied(store, "store", scheduler, watch),
-            tickets=tickets if raw else proxied(tickets, "tickets", scheduler, watch),
-            locks=locks if raw else proxied(locks, "locks", scheduler, watch),
+            store=store if raw else proxied(store, "store", ours),
+            tickets=tickets if raw else proxied(tickets, "tickets", ours),
+            locks=locks if raw else proxied(locks, "locks", ours),
             documents=documents,
-            catalog=Disk(self, disk),
+            catalog=Disk(self.files, disk, _ignored if raw else self.fences.found_file),
             clock=SimulatedClock(scheduler),
             heartbeat=SimulatedHeartbeat(scheduler, actor),
             random=randoms.Random(f"jitter {self.scenario.seed} {next(self.numbers)}"),
             write_behind=LateWriteBehind(),
         )
+
+    def _surroundings(self, watch: Watch, driver: Driver) -> Surroundings:
+        return Surroundings(
+            scheduler=self.scheduler,
+            durability=self.server.durability,
+            watch=watch,
+            driver=driver,
+            stubborn=self._stubborn,
+        )
+
+    def _stubborn(self, point: str) -> None:
+        """Raise what a call always raises, if it is that one."""
+        stubborn = self.scenario.stubborn
+        if stubborn is not None and point.startswith(stubborn.call):
+            self.scheduler.seen["failed as always"] += 1
+            raise stubborn.error("the simulation let a call fail, as it always does")
 
     def states(self) -> tuple[BackgroundState, ...]:
         """All states, looked at from outside."""
@@ -145,125 +191,21 @@ class World:
             and all(state.status in TERMINAL or state.status is Status.PAUSED for state in states)
         )
 
-    def background(self, name: str, text: FileVersion) -> Background:
-        """What a migration file declares."""
-        scenario, collection = self.scenario, COLLECTIONS[name]
-        settings: dict[str, Any] = {
-            "collection": collection,
-            "batch_size": text.batch_size,
-            "max_parallel": text.max_parallel,
-            "pause": scenario.pause,
-            "slice_length": scenario.slice_length,
-            "max_document_errors": scenario.max_document_errors,
-            "max_passes": scenario.max_passes,
-            "max_slice_failures": scenario.max_slice_failures,
-            "max_conflict_retries": scenario.max_conflict_retries,
-            "guard": scenario.guard,
-            "partitions": Partitioning(over_partition=2, min_documents=2),
-        }
-        if scenario.versioned:
-            settings |= {"from_version": 1, "to_version": 2, "filter": {"kind": "x"} if text.narrow else None}
-        else:
-            settings["filter"] = {"new": {"$exists": False}}
-        if scenario.revisions:
-            settings["revision_field"] = "rev"
-        if scenario.pipeline:
-            # Nobody can come between the reading and the writing of a document, so there is nothing to retry.
-            del settings["guard"], settings["max_conflict_retries"]
-            return Background(pipeline=PIPELINE, **settings)
-        transform = self._transform(name, text.checksum)
-        if scenario.batched:
-            return Background(migrate_many=self._many(transform), **settings)
-        return Background(migrate=transform, **settings)
-
-    def _transform(self, name: str, checksum: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        def transform(document: dict[str, Any]) -> dict[str, Any]:
-            self.invariants.transforming(name, checksum)
-            if name == FIRST and self._in_trouble(document["_id"], refused=False):
-                raise SimulatedTroubleError("the simulation let a document fail")
-            return migrate(document)
-
-        return transform
-
-    def _in_trouble(self, id_: Any, *, refused: bool) -> bool:
-        """Whether a document fails this time, in the transform or by the server's refusal."""
-        times, trouble = self.troubles.get(id_, 0), self.scenario.troubles.get(id_)
-        if not times or trouble is None or trouble.refused is not refused:
-            return False
-        self.troubles[id_] = max(times - 1, -1)
-        self.ledger.happened[COLLECTIONS[FIRST], "failed"] += 1
-        return True
-
-    def _many(self, transform: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[list[Any]], list[Any]]:
-        def transform_many(documents: list[Any]) -> list[Any]:
-            results: list[Any] = []
-            for document in documents:
-                trouble = self.scenario.troubles.get(document["_id"])
-                try:
-                    results.append(transform(document))
-                except SimulatedTroubleError as error:
-                    if trouble is not None and trouble.slice:
-                        raise
-                    results.append(error)
-            return results
-
-        return transform_many
-
     def _inside(self, point: str) -> None:
         """A point in the middle of a call."""
         if point not in _INSIDE or self.scheduler.atomic:
             return
         if point in {"documents.write_same.committed", "documents.rewrite_fenced.committed"}:
-            self.invariants.committed()
-        if self.scheduler.point(point, documents=True) is Event.FAIL:
+            self.invariants.fences.committed()
+            self.scheduler.current.committed = self.server.durability.mark()
+        if self.scheduler.point(point, Where.DOCUMENTS) is Event.FAIL:
             raise failed(self.scheduler, "inside")
+        if self.scheduler.current.term != self.server.durability.term and not point.endswith("committed"):
+            self.scheduler.seen["call interrupted by a failover"] += 1
+            raise interrupted(point)
         if point in {"documents.write_same.before-commit", "documents.rewrite_fenced.before-commit"}:
-            self.invariants.before_commit()
+            self.invariants.fences.before_commit()
 
 
-@frozen
-class Disk:
-    """The files that one process finds."""
-
-    world: World
-    name: str
-
-    def names(self) -> tuple[str, ...]:
-        """All files."""
-        return (FIRST, SECOND)
-
-    def find(self, name: str) -> Source | None:
-        """A file as it lies there now."""
-        text = self.world.scenario.files[self.world.disks.get(self.name, 0)] if name == FIRST else _TEXT_OF_SECOND
-        return Source(
-            name=name,
-            checksum=text.checksum,
-            background=self.world.background(name, text),
-            requires=(FIRST,) if name == SECOND else (),
-        )
-
-
-class Process:
-    """One process of the installation: its memory is what a crash takes away."""
-
-    def __init__(self, world: World, disk: str) -> None:
-        self.world = world
-        self.disk = disk
-        self.name = f"{disk}-{next(world.numbers)}"
-        self.owner = Owner(name=self.name, host="simulation", pid=0)
-        self.actor: Actor | None = None
-        self.queue = FaultyQueue(world.queue, world.scheduler)
-        self.ports = world.ports(disk, self._actor)
-        self.engine = Engine(self.ports)
-        self.producer = Producer(self.engine, self.queue)
-        self.processor: BackgroundProcessor[Any] = BackgroundProcessor(
-            self.engine,
-            self.queue,
-            owner=self.owner,
-            settings=QueueSettings(lane_poll=world.scenario.lane_poll, heal_interval=30.0, verify_interval=120.0),
-        )
-
-    def _actor(self) -> Actor:
-        if self.actor is None:
-            raise RuntimeError("a process works only after an actor was started for it")
-        return self.actor
+def _ignored(name: str, checksum: str) -> None:
+    """Nobody works with what was found."""
