@@ -33,7 +33,7 @@ their heartbeats. RQ's interrupt is an ordinary exception, which a transform wou
 _FOR_EVER = 10**9
 _RESULT_TTL = 3600
 _VERIFY_RESULT_TTL = 60
-_FAILURE_TTL = 7 * 24 * 3600
+FAILURE_TTL = 7 * 24 * 3600
 _LOGGER = logging.getLogger("migronaut.rq")
 
 
@@ -134,7 +134,7 @@ class RqQueue:
             kwargs=hint.body(),
             timeout=self._job_timeout,
             result_ttl=_VERIFY_RESULT_TTL if beat else _RESULT_TTL,
-            failure_ttl=_FAILURE_TTL,
+            failure_ttl=FAILURE_TTL,
             description=_description(hint),
             job_id=hint.id,
             # A beat is short, and behind a backlog of slices it could not repair that backlog.

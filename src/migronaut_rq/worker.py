@@ -14,10 +14,12 @@ from redis.client import Pipeline
 from redis.exceptions import RedisError
 from rq import Queue, Worker
 from rq.exceptions import StopRequested
+from rq.job import Job
 from rq.worker import WorkerStatus
 
 from migronaut.core.jobs import Hint, VerifyJob
 from migronaut.errors import ConnectionFailedError, UsageError, redact
+from migronaut_rq.admission import MigronautJob, refuse
 from migronaut_rq.broker import speaking
 from migronaut_rq.connecting import connect, require_bytes
 from migronaut_rq.queue import FUNCTION, QUEUE_NAME, RqQueue
@@ -34,8 +36,9 @@ _LOGGER = logging.getLogger("migronaut.rq")
 class MigronautWorker(Worker):
     """``rq worker -w migronaut_rq.MigronautWorker migronaut-background``.
 
-    A plain RQ worker with JSON jobs, its scheduler on, one queue, and intervals short enough to bring
-    the job of a killed worker back after a minute or two instead of thirteen. From time to time it asks for
+    An RQ worker that runs hints and nothing else: any other job fails before anything of it is imported. With JSON
+    jobs, its scheduler on, one queue, and intervals short enough to bring the job of a killed worker back after a
+    minute or two instead of thirteen. From time to time it asks for
     lost hints to be healed; that takes Redis only, so nothing of MongoDB is open before a fork.
 
     Raises:
@@ -45,6 +48,7 @@ class MigronautWorker(Worker):
 
     def __init__(self, queues: str | Queue | Iterable[str | Queue], name: str | None = None, **settings: Any) -> None:
         settings["serializer"] = "json"
+        settings["job_class"] = MigronautJob
         settings["worker_ttl"] = _at_most(_WORKER_TTL, settings.get("worker_ttl"))
         settings["maintenance_interval"] = _at_most(_MAINTENANCE_INTERVAL, settings.get("maintenance_interval"))
         settings["job_monitoring_interval"] = _at_most(
@@ -72,6 +76,13 @@ class MigronautWorker(Worker):
         except StopRequested:  # asked before RQ expects it
             self.teardown()  # type: ignore[no-untyped-call]
             return False
+
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        """Run a job of ours; any other fails before anything of it is imported."""
+        if isinstance(job, MigronautJob) and job.refusal is None:
+            super().execute_job(job, queue)
+        else:
+            refuse(job, queue)
 
     def run_maintenance_tasks(self) -> None:
         """Clean up as RQ does, then beat; nothing of it for a worker that ends: RQ would start its scheduler again."""

@@ -21,8 +21,8 @@ _LOGGER = logging.getLogger("migronaut.queueing")
 
 
 def row(text: object) -> str:
-    """One line of at most 300 characters without credentials and quoted values, which any store can keep."""
-    return redact(text).encode("utf-8", "replace").decode("utf-8").replace("\x00", "")
+    """One line of at most 300 characters without credentials and quoted values, for any store and terminal."""
+    return "".join(filter(str.isprintable, redact(text).encode("utf-8", "replace").decode("utf-8")))
 
 
 class Rows(Generic[Job]):
