@@ -83,7 +83,7 @@ class Closing:
         """One that it waits for has ended, and will not complete forward any more."""
         states = self.world.server.states
         return any(
-            not self._retries[name] and (states[name].status in _BROKEN or _is_back(states[name]))
+            (states[name].status in _BROKEN and not self._retries[name]) or _is_back(states[name])
             for name in state.waits_for
         )
 
