@@ -26,7 +26,7 @@ from migronaut.engine.operator.verify import OnDrift
 from migronaut.engine.speaking import speaking
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent, SystemClock, ThreadHeartbeat
-from migronaut.errors import ConfigInvalidError, UsageError, redact
+from migronaut.errors import ConfigInvalidError, MigronautError, UsageError, describe, redact
 from migronaut.files import MigrationsDir, make_importable
 from migronaut.line import Altered, FileCatalog, Line, Lost, Row
 from migronaut.mongo.changelog import MongoChangelog
@@ -211,11 +211,20 @@ def load_migrator(environ: Mapping[str, str]) -> Migrator:
         ConfigInvalidError: Neither leads to one.
     """
     variables = read_environment(environ, cwd=Path.cwd())
-    app = variables.get(APP)
-    if not app:
-        return Migrator.from_environment(environ)
+    return migrator_of(variables) if variables.get(APP) else Migrator.from_environment(environ)
+
+
+def migrator_of(variables: Mapping[str, str]) -> Migrator:
+    """What the function makes that ``MIGRONAUT_APP`` names; its module is imported as from the project's directory.
+
+    Args:
+        variables: The environment, with ``.env`` filled in.
+
+    Raises:
+        ConfigInvalidError: There is no such function, or it makes none.
+    """
     make_importable(Path.cwd() / variables.get(PROJECT_DIR, ""))
-    module, _, name = app.partition(":")
+    module, _, name = variables[APP].partition(":")
     try:
         factory = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
@@ -223,7 +232,14 @@ def load_migrator(environ: Mapping[str, str]) -> Migrator:
             f"{APP} leads to nothing ({type(error).__name__}: {redact(error)}); write package.module:factory, "
             "with a function that returns a Migrator."
         ) from None
-    made = factory() if callable(factory) else None
+    try:
+        made = factory() if callable(factory) else None
+    except MigronautError:
+        raise
+    except Exception as error:
+        raise ConfigInvalidError(
+            f"The function that {APP} names failed ({describe(error)}); set what it needs, or correct it."
+        ) from error
     if not isinstance(made, Migrator):
         raise ConfigInvalidError(f"{APP} must name a function that returns a Migrator.")
     return made

@@ -288,7 +288,7 @@ def test_two_runs_at_once_one_waits_for_the_other_or_is_refused(cli: Cli, db: Db
     first.communicate(timeout=20)
     assert first.returncode == 0  # the one file it had was through
     assert db.started.count_documents({}) == 1
-    assert json.loads(cli("up", "--json").out) == {"results": [], "altered": [], "lost": []}
+    assert json.loads(cli("up", "--json").out) == {"results": [], "altered": [], "lost": [], "passed_over": []}
 
 
 def test_help_teaches_every_command(cli: Cli) -> None:

@@ -111,6 +111,8 @@ def test_a_record_commits_with_the_transaction_of_the_migration(
     [
         {"name": "../../etc/secret.py"},
         {"name": "a\0secret.py"},
+        {"name": "a\tsecret.py"},
+        {"name": "secret"},
         {"name": {"$ne": "secret"}},
         {"name": None},
         {"status": "secret"},

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -73,6 +74,45 @@ def test_the_background_template_is_refused_until_a_collection_is_named(tmp_path
     assert migration.description == "Move address."
 
 
+def test_files_made_within_one_second_are_in_the_order_in_which_they_were_made(tmp_path: Path) -> None:
+    made = [create(tmp_path, name, now=NOW).name for name in "hgfedcba"]
+    assert MigrationsDir(tmp_path).names() == tuple(made)
+    assert made[-1] == "20261001120012_a.py"
+
+
+def test_a_file_comes_after_the_newest_one_whatever_the_clock_says(tmp_path: Path) -> None:
+    (tmp_path / "20270101235959_b.py").touch()
+    (tmp_path / "9_not_a_stamp.py").touch()
+    assert create(tmp_path, "a", now=NOW).name == "20270102000000_a.py"
+
+
+@pytest.mark.parametrize("stamp", ["99991231235959", "20269999999999"])
+def test_a_time_after_which_nothing_comes_is_refused(tmp_path: Path, stamp: str) -> None:
+    (tmp_path / f"{stamp}_b.py").touch()
+    with pytest.raises(InvalidNameError, match=stamp):
+        create(tmp_path, "a", now=NOW)
+
+
+def test_the_settings_in_the_template_are_the_defaults(tmp_path: Path) -> None:
+    path = create(tmp_path, "a", background=True, now=NOW)
+    plain = path.read_text().replace('"TODO"', '"orders"')
+    written, count = re.subn(r"^    # (\w+=[\d.]+,)", r"    \1", plain, flags=re.MULTILINE)
+    assert count == 4
+    specs = []
+    for text in (plain, written):
+        path.write_text(text)
+        background = MigrationsDir(tmp_path).load(path.name).background
+        assert background is not None
+        specs.append(background.spec)
+    assert specs[0] == specs[1]
+
+
+def test_the_ordinary_template_has_nothing_that_is_not_there_yet(tmp_path: Path) -> None:
+    path = create(tmp_path, "a", now=NOW)
+    assert "down" not in path.read_text()
+    assert MigrationsDir(tmp_path).load(path.name).down is None
+
+
 @pytest.mark.parametrize("background", [False, True])
 def test_the_template_shows_how_to_require_another_one(tmp_path: Path, background: bool) -> None:
     first = create(tmp_path, "first", background=True, now=NOW)
@@ -94,11 +134,13 @@ def test_a_template_of_ones_own_is_used(tmp_path: Path) -> None:
     assert path.read_text() == '"""A b."""\nup = {"$set": 1}\n'
 
 
-def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:
+def test_an_existing_file_is_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = create(tmp_path, "a", now=NOW)
     path.write_text("mine")
-    with pytest.raises(MigrationExistsError):
-        create(tmp_path, "a", now=NOW, background=True)
+    with monkeypatch.context() as patched:  # the other one was made since the directory was looked at
+        patched.setattr(Path, "iterdir", lambda _: iter(()))
+        with pytest.raises(MigrationExistsError):
+            create(tmp_path, "a", now=NOW, background=True)
     assert path.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -131,6 +173,8 @@ def test_a_file_system_without_hard_links_works_too(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "link", unsupported)
     path = create(tmp_path, "a", now=NOW)
     assert list(tmp_path.iterdir()) == [path]
-    with pytest.raises(MigrationExistsError):
-        create(tmp_path, "a", now=NOW)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "iterdir", lambda _: iter(()))
+        with pytest.raises(MigrationExistsError):
+            create(tmp_path, "a", now=NOW)
     assert list(tmp_path.iterdir()) == [path]

@@ -12,7 +12,7 @@ from migronaut.files import MigrationsDir
 
 UP = "def up(ctx):\n    pass\n"
 COUNTED = ("0001_a.py", "0002-b c.1.py", "20261001120000_ä.py", "2_%s{x}'.py", "a..b.py")
-NOT_COUNTED = ("__init__.py", "_private.py", ".hidden.py", "notes.txt", "a.pyc", "b.PY")
+NOT_COUNTED = ("__init__.py", "_private.py", ".hidden.py", "notes.txt", "a.pyc", "b.PY", "migronaut_config.py")
 
 
 @pytest.fixture
@@ -53,7 +53,43 @@ def test_a_file_name_that_cannot_be_recorded_is_refused(directory: MigrationsDir
         directory.names()
 
 
+BREAKING = ("0001\t.py", "0001_a\n.py", "\r0001.py", "0001\x1b[0m.py", "0001\x7f.py", "0001\x85.py", "0001\u2028.py")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such names there")
+@pytest.mark.parametrize("name", [*BREAKING, "0001\\a.py"], ids=ascii)
+def test_a_file_whose_name_would_break_a_line_is_refused_for_the_whole_directory(
+    directory: MigrationsDir, name: str
+) -> None:
+    write(directory, "0002_good.py")
+    write(directory, name)
+    with pytest.raises(InvalidNameError, match="rename the file") as caught:
+        directory.names()
+    assert caught.value.message.isprintable()
+
+
+def test_files_that_are_passed_over_are_named_with_the_reason(directory: MigrationsDir) -> None:
+    for name in (*COUNTED, *NOT_COUNTED):
+        write(directory, name)
+    (directory.path / "old").mkdir()
+    write(directory, "old/0001_a.py")
+    write(directory, "old/rules.py")
+    (directory.path / "0003_folder.py").mkdir()
+    (directory.path / "0004_gone.py").symlink_to("nowhere")
+    (directory.path / "0005_circle.py").symlink_to("0005_circle.py")
+    assert {each.name: each.reason for each in directory.passed_over()} == {
+        "0004_gone.py": "leads to no file",
+        "0005_circle.py": "leads to no file",
+        "_private.py": "begins with _, as helpers do",
+        "b.PY": "does not end in .py, in small letters",
+        "migronaut_config.py": "is the configuration",
+        "old/0001_a.py": "is in a folder",
+    }
+    assert directory.names() == tuple(sorted(COUNTED))
+
+
 BAD_NAMES: list[Any] = [
+    *BREAKING,
     "",
     ".",
     "..",

@@ -23,6 +23,7 @@ from migronaut.errors import QueueJobInvalidError
 
 COORDINATOR: dict[str, Any] = {"v": 1, "kind": "background", "migration": "20261004_orders.py", "run": "a-1", "seq": 0}
 LANE: dict[str, Any] = {**COORDINATOR, "kind": "background-lane", "lane": 0}
+LONG = "ä" * 126 + ".py"
 VERIFY: dict[str, Any] = {"v": 1, "kind": "background-verify"}
 
 
@@ -39,7 +40,7 @@ def _refusal(payload: object) -> QueueJobInvalidError:
         ({**COORDINATOR, "seq": MAX_SEQ}, CoordinatorJob(migration="20261004_orders.py", run="a-1", seq=MAX_SEQ)),
         (LANE, LaneJob(migration="20261004_orders.py", run="a-1", seq=0, lane=0)),
         ({**LANE, "lane": 63}, LaneJob(migration="20261004_orders.py", run="a-1", seq=0, lane=63)),
-        ({**LANE, "migration": "ä" * 255}, LaneJob(migration="ä" * 255, run="a-1", seq=0, lane=0)),
+        ({**LANE, "migration": LONG}, LaneJob(migration=LONG, run="a-1", seq=0, lane=0)),
         ({**LANE, "run": "r" * 128}, LaneJob(migration="20261004_orders.py", run="r" * 128, seq=0, lane=0)),
         (VERIFY, VerifyJob()),
     ],
@@ -61,6 +62,10 @@ def test_a_payload_of_ours_is_read_and_its_body_reads_the_same(payload: dict[str
         ("migration", ".secret"),
         ("migration", ""),
         ("migration", "secret\n.py"),
+        ("migration", "secret\t.py"),
+        ("migration", "secret\u2028.py"),
+        ("migration", "_secret.py"),
+        ("migration", "secret"),
         ("migration", "secret\x00.py"),
         ("migration", "secret\ud800.py"),
         ("migration", "s" * 256),

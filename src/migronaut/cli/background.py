@@ -49,7 +49,7 @@ def status(session: Session, name: str | None, *, watch: bool) -> None:
         session.show(panels.details(found[0]))
     else:
         session.show(panels.table(found))
-    session.answer({"background": found})
+    session.answer({"background": found, "passed_over": () if name else session.say_passed_over()})
 
 
 def _watch(session: Session, looker: Looker) -> None:

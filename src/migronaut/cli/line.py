@@ -75,18 +75,10 @@ def create(session: Session, name: str, *, background: bool) -> None:
     Beside its body or its `background`, a file may have `requires = ["an_earlier_background_file.py"]`:
     what must be through first.
     """
-    directory = _directory(session)
-    path = create_file(directory, name, background=background, now=datetime.now(UTC))
+    path = create_file(session.project.migrations_dir, name, background=background, now=datetime.now(UTC))
     session.say(f"Created {path}.")
     session.say("next: edit it, then run `migronaut up`")
     session.answer({"path": str(path)})
-
-
-def _directory(session: Session) -> Path:
-    """Creating a file needs no database, so a missing uri or db is no problem here."""
-    needed = {"uri": "mongodb://unused", "db": "unused"}
-    unconnected = session.with_flags(needed | dict(session.options.flags))
-    return unconnected.config.migrations_dir
 
 
 @click.command(
@@ -125,4 +117,5 @@ def up(session: Session, name: str | None, by: str | None, reason: str | None, *
     altered = session.migrator.altered()
     for each in altered:
         session.say(f"warning: {each.warning}")
-    session.answer({"results": rows, "altered": altered, "lost": () if yes else lost})
+    passed_over = session.say_passed_over()
+    session.answer({"results": rows, "altered": altered, "lost": () if yes else lost, "passed_over": passed_over})

@@ -12,15 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import click
-from attrs import evolve, frozen
+from attrs import frozen
 from rich.console import RenderableType
 
-from migronaut.config import Config, read_environment, resolve
+from migronaut.config import Config, Project, locate, read_environment, resolve
 from migronaut.core.wording import did_you_mean
 from migronaut.display.words import plain
 from migronaut.display.writing import Lines
 from migronaut.errors import MigrationNotFoundError, NotRegisteredError, UsageError
-from migronaut.migrator import Migrator
+from migronaut.files import Passed
+from migronaut.migrator import APP, Migrator, migrator_of
+
+_MOST = 10
+_PLACES = {"uri": "--uri", "db": "--db", "migrations_dir": "--dir"}
 
 
 @frozen(kw_only=True)
@@ -49,14 +53,7 @@ class Session:
     @cached_property
     def config(self) -> Config:
         """The resolved configuration."""
-        options = self.options
-        return resolve(
-            flags=options.flags,
-            env=dict(os.environ),
-            cwd=Path.cwd(),
-            config_file=options.config_file,
-            env_file=options.env_file,
-        )
+        return resolve(**self._places())
 
     @cached_property
     def environment(self) -> Mapping[str, str]:
@@ -65,12 +62,40 @@ class Session:
 
     @cached_property
     def migrator(self) -> Migrator:
-        """The migrator of this call."""
-        return Migrator(self.config)
+        """The migrator of this call: the application's own, where ``MIGRONAUT_APP`` names one, as in its workers.
 
-    def with_flags(self, flags: Mapping[str, Any]) -> Session:
-        """The same call with other flags."""
-        return Session(evolve(self.options, flags=flags))
+        Raises:
+            UsageError: Flags that would be ignored beside that.
+            ConfigInvalidError: The configuration, or the application's function, has a problem.
+        """
+        if not self.environment.get(APP):
+            return Migrator(self.config)
+        ignored = [flag for name, flag in _PLACES.items() if self.options.flags.get(name) is not None]
+        ignored += ["--config"] if self.options.config_file is not None else []
+        if ignored:
+            raise UsageError(
+                f"{APP} is set: the application says which database and which files, and {', '.join(ignored)} would be "
+                f"ignored. Leave that out, or unset {APP}."
+            )
+        return migrator_of(self.environment)
+
+    @cached_property
+    def project(self) -> Project:
+        """Where the files are, for what needs no database."""
+        if self.environment.get(APP):
+            config = self.migrator.config
+            return Project(migrations_dir=config.migrations_dir, project_dir=config.project_dir)
+        return locate(**self._places())
+
+    def _places(self) -> dict[str, Any]:
+        options = self.options
+        return {
+            "flags": options.flags,
+            "env": dict(os.environ),
+            "cwd": Path.cwd(),
+            "config_file": options.config_file,
+            "env_file": options.env_file,
+        }
 
     def close(self) -> None:
         """Close the connection, if there is one."""
@@ -90,6 +115,19 @@ class Session:
         """The one JSON document of a ``--json`` call; nothing otherwise."""
         if self.options.as_json:
             click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+    def say_passed_over(self) -> tuple[Passed, ...]:
+        """One line of the files that are no migrations, where somebody might think so; they are returned."""
+        try:
+            found = self.migrator.catalog.directory.passed_over()
+        except MigrationNotFoundError:  # who only looks at states needs no files
+            return ()
+        told = [f"{each.name} ({each.reason})" for each in found]
+        if told:
+            self.say(
+                f"passed over: {', '.join(told[:_MOST])}{f' and {len(told) - _MOST} more' if told[_MOST:] else ''}"
+            )
+        return found
 
     def confirm(self, question: str, consequence: str, *, yes: bool) -> None:
         """Ask before something that nobody should do by accident.
@@ -139,7 +177,7 @@ class Session:
         if name is not None:
             return name
         raise MigrationNotFoundError(
-            f"There is no migration {given!r} in {self.config.migrations_dir}; check the name, or --dir."
+            f"There is no migration {given!r} in {self.project.migrations_dir}; check the name, or --dir."
             f"{did_you_mean(given, names)}",
             name=given,
         )

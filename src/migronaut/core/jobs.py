@@ -16,6 +16,7 @@ from attrs.validators import and_, ge, le, matches_re, max_len
 from cattrs.errors import ClassValidationError
 from cattrs.gen import make_dict_structure_fn
 
+from migronaut.core.names import name_problem
 from migronaut.errors import QueueJobInvalidError
 
 PAYLOAD_VERSION = 1
@@ -44,7 +45,12 @@ def _checked(*validators: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any
     return check
 
 
-_NAME = _checked(max_len(255), matches_re(r"[^./\\\x00-\x1f\ud800-\udfff][^/\\\x00-\x1f\ud800-\udfff]*"))
+def _is_name(_instance: Any, _attribute: Any, value: str) -> None:
+    if name_problem(value):
+        raise ValueError("not the name of a migration")
+
+
+_NAME = _checked(_is_name)
 _RUN = _checked(max_len(128), matches_re(r"[A-Za-z0-9_-]+"))
 _SEQ = _checked(ge(0), le(MAX_SEQ))
 _LANE = _checked(ge(0), le(MAX_LANES - 1))

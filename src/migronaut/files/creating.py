@@ -6,17 +6,21 @@ import os
 import re
 import secrets
 import unicodedata
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from migronaut.errors import InvalidNameError, MigrationExistsError, MigrationNotFoundError, UsageError
 from migronaut.files.templates import BACKGROUND, ORDINARY
 
 _MAX_SLUG_BYTES = 150
+_STAMP = "%Y%m%d%H%M%S"
+_STAMPED = re.compile(r"(\d{14})_.*\.py", re.DOTALL)
 
 
 def create(directory: Path, name: str, *, background: bool = False, now: datetime, template: str | None = None) -> Path:
     """Write a new migration file ``YYYYmmddHHMMSS_<name>.py`` and return its path.
+
+    Its time is later than that of every file there is, so that it comes last.
 
     Args:
         directory: The migrations directory; it must exist.
@@ -26,7 +30,7 @@ def create(directory: Path, name: str, *, background: bool = False, now: datetim
         template: Text to use instead of ours; ``{title}`` in it stands for the description.
 
     Raises:
-        InvalidNameError: Nothing is left of the name.
+        InvalidNameError: Nothing is left of the name, or nothing can come after the newest file.
         MigrationNotFoundError: The directory does not exist.
         MigrationExistsError: The file is there already; it is left alone.
         UsageError: The directory cannot be written.
@@ -38,11 +42,25 @@ def create(directory: Path, name: str, *, background: bool = False, now: datetim
         )
     slug = _slug(name)
     moment = now.astimezone(UTC) if now.tzinfo else now
-    path = directory / f"{moment:%Y%m%d%H%M%S}_{slug}.py"
+    path = directory / f"{_later(directory, f'{moment:{_STAMP}}')}_{slug}.py"
     text = template if template is not None else BACKGROUND if background else ORDINARY
     title = slug.replace("_", " ")
     _write_new(path, text.replace("{title}", title[0].upper() + title[1:]))
     return path
+
+
+def _later(directory: Path, stamp: str) -> str:
+    """The stamp, or the second after the newest one in the directory: two files of a second would have no order."""
+    stamps = [found[1] for path in directory.iterdir() if (found := _STAMPED.fullmatch(path.name))]
+    newest = max(stamps, default="")
+    if newest < stamp:
+        return stamp
+    try:
+        return f"{datetime.strptime(newest, _STAMP).replace(tzinfo=UTC) + timedelta(seconds=1):{_STAMP}}"
+    except (ValueError, OverflowError):
+        raise InvalidNameError(
+            f"The newest file begins with {newest}, which is no time that another one can follow; rename that file."
+        ) from None
 
 
 def _slug(name: str) -> str:

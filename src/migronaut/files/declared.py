@@ -12,6 +12,10 @@ Problems = list[tuple[str, str]]
 Declared = Mapping[str, Any]
 
 _MAX_TIMEOUT = 86_400.0
+_NO_MIGRATION = (
+    "is missing; declare `def up(ctx)` or `background = Background(...)`, or begin the name of a module that is no "
+    "migration with _, as in _helpers.py"
+)
 
 
 def problems_of(declared: Declared) -> Problems:
@@ -24,7 +28,7 @@ def _choice_problems(given: list[str]) -> Problems:
     if "background" in given and len(given) > 1:
         return [("background", f"is declared as well as {given[0]}; a file has one or the other, split it in two")]
     if "background" not in given and "up" not in given:
-        return [("up", "is missing; declare `def up(ctx)` or `background = Background(...)`")]
+        return [("up", _NO_MIGRATION)]
     return []
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from attrs import field, frozen
 
+from migronaut.core.names import name_problem
 from migronaut.errors import InvalidMigrationError, InvalidNameError, MigrationNotFoundError
 from migronaut.files.importing import make_importable
 from migronaut.files.loading import Migration, checksum_of, load_file
-
-_MAX_NAME_BYTES = 255
-_SEPARATORS = "/\\\0"
+from migronaut.files.passing import OWN, Passed, is_file, passed_over
 
 
 @frozen
@@ -30,25 +30,36 @@ class MigrationsDir:
     def names(self) -> tuple[str, ...]:
         """Return the migrations in their order: the ``*.py`` files, sorted by name.
 
-        Dotfiles, ``_*.py`` (so ``__init__.py`` too) and folders are no migrations; any other
-        character in a name is fine.
+        Dotfiles, ``_*.py`` (so ``__init__.py`` too), our own ``migronaut_config.py`` and folders are no migrations.
 
         Raises:
             MigrationNotFoundError: The directory does not exist or cannot be listed.
-            InvalidNameError: A file name is not valid Unicode, so that it could not be recorded.
+            InvalidNameError: A file has a name that no migration can have.
         """
+        found = [entry.name for entry in self._entries() if _is_migration_name(entry.name) and is_file(entry)]
+        for name in found:
+            if problem := name_problem(name):
+                raise InvalidNameError(f"The file name {_shown(name)} {problem}; rename the file.")
+        return tuple(sorted(found))
+
+    def passed_over(self) -> tuple[Passed, ...]:
+        """Return the files that somebody might take for migrations and that are none, with the reason.
+
+        Raises:
+            MigrationNotFoundError: See ``names``.
+        """
+        return passed_over(self._entries())
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
         try:
             with os.scandir(self.path) as entries:
-                found = [entry.name for entry in entries if _is_migration_name(entry.name) and entry.is_file()]
+                yield from entries
         except OSError as error:
             raise MigrationNotFoundError(
                 f"The migrations directory {str(self.path)!r} cannot be read ({error.strerror}); "
                 "create it with `migronaut init` or set migrations_dir.",
                 directory=str(self.path),
             ) from error
-        for name in found:
-            _require_recordable(name)
-        return tuple(sorted(found))
 
     def path_of(self, name: str) -> Path:
         """Return the path of a migration whose name may come from the database or a queue.
@@ -110,29 +121,14 @@ def _read(path: Path) -> bytes:
 
 
 def _is_migration_name(name: str) -> bool:
-    return name.endswith(".py") and not name.startswith((".", "_"))
+    return name.endswith(".py") and not name.startswith((".", "_")) and name != OWN
 
 
 def _require_bare(name: object) -> None:
     if not isinstance(name, str):
         raise InvalidNameError(f"A migration name is text, not {type(name).__name__}.")
-    if any(separator in name for separator in _SEPARATORS) or not _is_migration_name(name):
-        raise InvalidNameError(
-            f"{_shown(name)} is not the name of a migration; give a bare file name that ends in .py, "
-            "without a path, and does not start with '.' or '_'."
-        )
-    _require_recordable(name)
-    if len(name.encode()) > _MAX_NAME_BYTES:
-        raise InvalidNameError(f"{_shown(name)} is longer than the {_MAX_NAME_BYTES} bytes a file name can have.")
-
-
-def _require_recordable(name: str) -> None:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise InvalidNameError(
-            f"The file name {_shown(name)} is not valid Unicode and cannot be recorded; rename the file."
-        ) from None
+    if problem := name_problem(name):
+        raise InvalidNameError(f"{_shown(name)} {problem}.")
 
 
 def _shown(name: str) -> str:

@@ -14,11 +14,6 @@ def up(ctx):
     applied and runs again from the top, so write each step such that a second time does no harm.
     """
     raise NotImplementedError("write up(ctx), for example: ctx.db.orders.create_index('customer')")
-
-
-def down(ctx):
-    """Undo up(ctx). Delete this function if there is no way back."""
-    raise NotImplementedError("write down(ctx), or delete it")
 '''
 
 BACKGROUND = '''"""{title}.
@@ -59,7 +54,10 @@ background = Background(
     # ... or, instead of the versions, by a filter that matches until a document is migrated:
     # filter={"shipping": {"$exists": False}},
     migrate=migrate,
+    # All others have defaults; these are some of them:
     # batch_size=500,  # documents per write
-    # max_parallel=4,  # lanes in all processes together
+    # pause=0.1,  # seconds between two writes of a lane
+    # max_parallel=1,  # lanes in all processes together
+    # max_document_errors=0,  # documents that may fail before the migration does
 )
 '''

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -13,11 +12,11 @@ from pymongo import ASCENDING, DESCENDING
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
+from migronaut.core.names import name_problem
 from migronaut.errors import redact
 from migronaut.mongo.codec import converter, field_of
 from migronaut.mongo.connection import collections, translating
 
-_BARE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,254}")
 _lenient = converter(strict=False)
 
 
@@ -145,7 +144,7 @@ def _literals(entry: Entry) -> dict[str, Any]:
 
 def _record(doc: Mapping[str, Any]) -> Record | InvalidRecord:
     name = doc.get("name")
-    if not isinstance(name, str) or not _BARE_NAME.fullmatch(name):
+    if not isinstance(name, str) or name_problem(name):
         return InvalidRecord(problem="the name is not a bare file name")
     try:
         return _lenient.structure(dict(doc), Record)
