@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from pathlib import Path
 from typing import Any, ClassVar
 
 
@@ -213,6 +214,7 @@ _QUOTED_VALUES = (
     re.compile(r"(?<=full error: ).*", re.DOTALL),
 )
 _TEXT_LIMIT = 300
+_OUR_CODE = f"{Path(__file__).parent}/"
 
 
 def describe(error: BaseException, *, within: str | None = None) -> str:
@@ -230,6 +232,25 @@ def describe(error: BaseException, *, within: str | None = None) -> str:
     place = [each for each in frames if each[0].f_code.co_filename == within][-1:] or frames[-1:]
     where = "".join(f" at line {line} of {frame.f_code.co_name}()" for frame, line in place)
     return redact(f"{type(error).__name__}{where}")
+
+
+def frames(error: BaseException) -> str:
+    """Where in code that is not ours something was raised, for whoever runs that code: places, and no values.
+
+    Returns:
+        Several lines: the class of the error and its frames, the outermost first; then those of what it came from.
+    """
+    lines: list[str] = []
+    known: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in known:
+        known.add(id(found))
+        lines.append(f"{'from ' if lines else ''}{type(found).__name__}")
+        places = traceback.extract_tb(found.__traceback__)
+        theirs = (place for place in places if not place.filename.startswith(_OUR_CODE))
+        lines += [redact(f"{each.filename}:{each.lineno} in {each.name}(): {each.line}") for each in theirs]
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+    return "\n".join(lines)
 
 
 def without_credentials(text: str) -> str:

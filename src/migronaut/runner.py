@@ -16,6 +16,7 @@ from migronaut.engine.speaking import speaking
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import BackgroundFailedError, redact
 from migronaut.migrator import Migrator
+from migronaut.spec.raising import is_own
 
 _logger = logging.getLogger("migronaut.runner")
 
@@ -128,5 +129,7 @@ class BackgroundRunner:
             return
         try:
             self._on_error(error)
-        except Exception as again:
+        except BaseException as again:
+            if not is_own(again):
+                raise
             _logger.warning("on_error raised %s", type(again).__name__)

@@ -338,6 +338,9 @@ def test_a_validator_and_a_unique_index_refuse_single_documents(db: Database[Any
     rig.register(piped(pipeline=stages, batch_size=50, max_document_errors=3))
     assert rig.run() is Status.COMPLETED
     assert sorted(rig.state.bad_ids) == [13, 17, 18]
+    told = " ".join(error.message for error in rig.status().errors)
+    assert "because of the unique index 'number_1'" in told
+    assert "because of the validator of the collection" in told
     assert rig.totals.migrated == 57
 
 

@@ -122,12 +122,16 @@ def test_the_first_failure_stops_the_line_and_shows_as_failed(migrator: Migrator
         ("ctx['SECRET']", "TypeError at line 5 of inner()"),
         ("json.loads('SECRET')", "JSONDecodeError at line 5 of inner()"),
         ("sys.exit('SECRET')", "SystemExit at line 5 of inner()"),
+        ("raise asyncio.CancelledError('SECRET')", "CancelledError at line 5 of inner()"),
+        ("raise KeyboardInterrupt('SECRET')", "KeyboardInterrupt at line 5 of inner()"),
     ],
 )
 def test_what_a_body_raises_is_told_by_its_kind_and_its_line_in_the_file(
     migrator: Migrator, db: Db, write: Write, body: str, told: str
 ) -> None:
-    write("0001_a.py", f"import json, sys\n\n\ndef inner(ctx):\n    {body}\n\n\ndef up(ctx):\n    inner(ctx)\n")
+    write(
+        "0001_a.py", f"import asyncio, json, sys\n\n\ndef inner(ctx):\n    {body}\n\n\ndef up(ctx):\n    inner(ctx)\n"
+    )
     with pytest.raises(MigrationFailedError) as caught:
         migrator.up()
     assert f"0001_a.py failed: {told}. " in str(caught.value)

@@ -120,9 +120,13 @@ def test_each_failure_is_told_once_with_its_reason_and_the_way_on(
     assert caplog.text.count("the background runner stops: the application stops") == 3
 
 
-def test_a_migration_that_exits_fails_and_the_runner_goes_on(migrator: Migrator, tmp_path: Path, db: Db) -> None:
+@pytest.mark.parametrize("kind", ["SystemExit", "CancelledError", "KeyboardInterrupt", "GeneratorExit"])
+def test_a_migration_that_exits_fails_and_the_runner_goes_on(
+    migrator: Migrator, tmp_path: Path, db: Db, kind: str
+) -> None:
     told: list[Exception] = []
-    (tmp_path / "0001_things.py").write_text("import sys\n" + FILE.replace('doc["n"] += 1', "sys.exit(3)"))
+    raising = FILE.replace('doc["n"] += 1', f"raise {kind}")
+    (tmp_path / "0001_things.py").write_text("from asyncio import CancelledError\n" + raising)
     (tmp_path / "0002_others.py").write_text(FILE.replace("things", "others"))
     db.others.insert_one({"n": 0})
     migrator.up()
@@ -130,7 +134,24 @@ def test_a_migration_that_exits_fails_and_the_runner_goes_on(migrator: Migrator,
         until(lambda: migrator.background.status("0002_others.py").status == "completed" and told)
     status = migrator.background.status("0001_things.py")
     assert status.status == "failed"
-    assert "SystemExit at line" in status.errors[0].message
+    assert not status.leases
+    assert f"{kind} at line" in status.errors[0].message
+
+
+def test_an_on_error_that_exits_does_not_end_the_runner(migrator: Migrator, tmp_path: Path, db: Db) -> None:
+    told: list[Exception] = []
+
+    def on_error(error: Exception) -> None:
+        told.append(error)
+        raise SystemExit
+
+    for number in (1, 2):
+        (tmp_path / f"000{number}_things.py").write_text(FILE.replace('doc["n"] += 1', "raise ValueError"))
+    with BackgroundRunner(migrator, poll=0.05, on_error=on_error):
+        migrator.up(only="0001_things.py")
+        until(lambda: len(told) == 1)
+        migrator.up()
+        until(lambda: len(told) == 2)
 
 
 def test_a_migration_of_many_that_exits_is_given_up_after_so_many_slices(

@@ -138,6 +138,7 @@ def test_source_that_does_not_compile_is_one_sentence(
         ("x = 1\nraise ValueError('secret')\n", f"{NAME}, line 2: ValueError was raised"),
         ("def inner():\n    raise KeyError('secret')\ninner()\n", f"{NAME}, line 2: KeyError was raised"),
         ("import sys\n\nsys.exit('secret')\n", f"{NAME}, line 3: SystemExit was raised"),
+        ("raise KeyboardInterrupt('secret')\n", f"{NAME}, line 1: KeyboardInterrupt was raised"),
         ("import json\njson.loads('secret')\n", f"{NAME}, line 2: JSONDecodeError was raised"),
         (
             "import no_such_module\n",
@@ -155,7 +156,7 @@ def test_what_a_file_raises_is_named_by_type_and_line(directory: MigrationsDir, 
 def test_an_interrupt_while_loading_stays_one_and_leaves_nothing_behind(directory: MigrationsDir) -> None:
     before = set(sys.modules)
     with pytest.raises(KeyboardInterrupt):
-        load(directory, "raise KeyboardInterrupt\n")
+        load(directory, "import signal\nsignal.raise_signal(signal.SIGINT)\n")
     refused(directory, "raise ValueError\n")
     assert set(sys.modules) == before
 

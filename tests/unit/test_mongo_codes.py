@@ -13,7 +13,7 @@ from migronaut.core.ports import (
     WriteTooSlowError,
 )
 from migronaut.errors import ConnectionFailedError
-from migronaut.mongo.codes import Meaning, meaning_of, meaning_of_pipeline_error, refusal_kind
+from migronaut.mongo.codes import Meaning, meaning_of, meaning_of_pipeline_error, refusal
 from migronaut.mongo.connection import translating
 from migronaut.mongo.hints import refused
 
@@ -86,4 +86,30 @@ def test_a_refused_hint_is_no_fault_of_a_document() -> None:
     [(11000, "refused"), (121, "refused"), (17419, "too-large"), (283, "shard-key"), (31025, "shard-key")],
 )
 def test_a_refusal_has_a_name(code: int, kind: str) -> None:
-    assert refusal_kind(code) == kind
+    assert refusal(code, "").kind == kind
+
+
+_KEY = 'dup key: { email: "ann@example.org index: x dup key: y" }'
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "by"),
+    [
+        (
+            11000,
+            f"E11000 duplicate key error collection: shop.users index: email_1 {_KEY}",
+            "the unique index 'email_1'",
+        ),
+        (
+            11000,
+            f'E11000 duplicate key error collection: shop.users index: by mail collation: {{ locale: "en" }} {_KEY}',
+            "the unique index 'by mail'",
+        ),
+        (11000, "duplicate key", "a unique index"),
+        (121, "Document failed validation", "the validator of the collection"),
+        (16755, "Can't extract geo keys: { _id: 7, at: 5 }", "an index of the collection"),
+        (66, "would modify the immutable field '_id'", None),
+    ],
+)
+def test_a_refusal_names_the_index_or_the_validator_and_no_value(code: int, text: str, by: str | None) -> None:
+    assert refusal(code, text).by == by

@@ -62,7 +62,7 @@ migronaut_config.py. `migronaut demo` needs none.
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="A configuration file, .toml or .py.")
 @click.option("--env-file", type=click.Path(path_type=Path), help="Read instead of .env.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output; never asks.")
-@click.option("--verbose", is_flag=True, help="Tracebacks for errors.")
+@click.option("--verbose", is_flag=True, help="Tracebacks; where functions of migrations raise.")
 @click.option("--quiet", is_flag=True, help="Only errors.")
 @click.option("--no-color", is_flag=True, help="Plain text.")
 @click.pass_context

@@ -13,6 +13,7 @@ from migronaut.cli.session import Session
 from migronaut.core.progress import Rate
 from migronaut.display.live import LiveProgress
 from migronaut.engine.engine import WAITING_LOG
+from migronaut.engine.frames import RAISED_LOG
 from migronaut.engine.operator.status import BackgroundStatus
 from migronaut.engine.stopping import StopEvent
 from migronaut.errors import ConnectionFailedError
@@ -95,24 +96,32 @@ def work_and_show(
 
 @contextmanager
 def _warnings(session: Session) -> Iterator[None]:
-    """The engine's warnings as lines of this call, each once; the display itself shows why a migration waits."""
+    """The engine's warnings as lines of this call, each once; the display itself shows why a migration waits.
+
+    With ``--verbose`` also the frames of what functions of migrations raise.
+    """
     handler = _Teller(session)
-    logger = logging.getLogger("migronaut")
+    logger, raised = logging.getLogger("migronaut"), logging.getLogger(RAISED_LOG)
+    before = raised.level
     logger.addHandler(handler)
+    if session.options.verbose:
+        raised.setLevel(logging.DEBUG)
     try:
         yield
     finally:
+        raised.setLevel(before)
         logger.removeHandler(handler)
 
 
 class _Teller(logging.Handler):
     def __init__(self, session: Session) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self._session = session
         self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if record.name != WAITING_LOG and text not in self._told:
+        told = record.levelno >= logging.WARNING or record.name == RAISED_LOG
+        if told and record.name != WAITING_LOG and text not in self._told:
             self._told.add(text)
-            self._session.say(f"warning: {text}")
+            self._session.say(f"{'raised' if record.name == RAISED_LOG else 'warning'}: {text}")

@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from migronaut.core.ports import Clock, Documents, Heartbeat, Locks, Store, Tickets, WriteBehind
 from migronaut.core.state import Spec
+from migronaut.engine.frames import log_frames
 from migronaut.spec import Background
 
 
@@ -47,6 +48,7 @@ class Ports:
         lease_ttl: Seconds a lane may be silent before its partition is anybody's.
         lock_ttl: The same for the lock of a coordinator step.
         random: Source of the jitter of back-offs.
+        on_raise: Told of what a function of the user's raised, as it is: it may quote documents.
     """
 
     store: Store
@@ -60,3 +62,4 @@ class Ports:
     lease_ttl: float = field(default=60.0)
     lock_ttl: float = field(default=60.0)
     random: Random = field(factory=Random)
+    on_raise: Callable[[Exception], None] = field(default=log_frames)

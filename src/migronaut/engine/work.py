@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -27,6 +27,7 @@ class Work:
         guard: Resolved; for a pipeline ``snapshot`` (in transactions) or ``version`` (by its own filter).
         transform: The user's function; None where a pipeline does it.
         stages: The whole pipeline, the user's stages and ours; empty where a function does it.
+        on_raise: Told of what the function raised, as it is.
     """
 
     name: str
@@ -41,9 +42,12 @@ class Work:
     transform: Transform | None
     stages: Sequence[Mapping[str, Any]]
     builder: UpdateBuilder
+    on_raise: Callable[[Exception], None]
 
 
-def work_of(state: BackgroundState, source: Source, documents: Documents) -> Work:
+def work_of(
+    state: BackgroundState, source: Source, documents: Documents, *, on_raise: Callable[[Exception], None]
+) -> Work:
     """Resolve a registered migration with the file that was found for it."""
     spec = state.spec
     match = match_filter(spec, state.direction)
@@ -61,6 +65,7 @@ def work_of(state: BackgroundState, source: Source, documents: Documents) -> Wor
         transform=way if isinstance(way, Transform) else None,
         stages=stages_of(way, spec, state.direction),
         builder=UpdateBuilder.of(spec, state.direction),
+        on_raise=on_raise,
     )
 
 

@@ -16,6 +16,7 @@ from attrs import frozen
 from migronaut.errors import InvalidMigrationError, MigronautError, redact
 from migronaut.files.declared import Problems, problems_of, requires_of, timeout_of
 from migronaut.spec import Background
+from migronaut.spec.raising import is_own
 
 _CHECKSUM_ALGORITHM = "sha256-1"
 _BOM = b"\xef\xbb\xbf"
@@ -123,7 +124,7 @@ def _execute(path: Path, code: CodeType) -> ModuleType:
             exec(code, vars(module))
         except BaseException as error:
             _restore(private, previous)
-            if isinstance(error, Exception | SystemExit):
+            if is_own(error):
                 raise _failed(path, error) from error
             raise
     return module

@@ -35,7 +35,7 @@ from migronaut.line.context import MigrationContext, RunDetails
 from migronaut.line.selection import pending, refuse_unsupported
 from migronaut.mongo.changelog import Entry, MongoChangelog, Record, RecordKind, RecordStatus
 from migronaut.mongo.locks import MongoLocks
-from migronaut.spec.transform import from_signal
+from migronaut.spec.raising import is_own
 
 LOCK = "migronaut"
 
@@ -175,8 +175,8 @@ class Line:
             raise AssertionError("a file without background has up()")
         try:
             body(context)
-        except (Exception, SystemExit) as error:
-            if isinstance(error, SystemExit) and from_signal(error):
+        except BaseException as error:
+            if not isinstance(error, Exception) and not is_own(error):
                 raise
             # What the error says may quote a document, or a secret: it stays in the process.
             text = describe(error, within=str(self.catalog.directory.path / migration.name))

@@ -225,7 +225,8 @@ class MemoryDocuments:
         Raises:
             PortError: A field that one of them counts up holds no number (any more); the others were written.
         """
-        matched, refused = 0, {}
+        matched = 0
+        refused: dict[int, WriteRefusedError] = {}
         fault: PortError | None = None
         for index in range(len(writes)):
             self._server.reach("documents.write_guarded.statement")
@@ -235,7 +236,7 @@ class MemoryDocuments:
                     matched += self._apply(work, writes, index)
                     work.commit()
                 except WriteRefusedError as error:
-                    refused[index] = error.code
+                    refused[index] = error
                 except PortError as error:
                     fault = error
         if fault is not None:
@@ -347,7 +348,7 @@ class MemoryDocuments:
             if error.code in {_BAD_VALUE, _TYPE_MISMATCH}:
                 # Not the result is refused, but the statement: the document was another when it was made.
                 raise PortError(f"server error {error.code}") from None
-            raise WriteRefusedError(error.code, index, kind=error.kind) from None
+            raise WriteRefusedError(error.code, index, kind=error.kind, by=error.by) from None
 
 
 def _keys(ids: Sequence[Any]) -> frozenset[Key]:

@@ -8,8 +8,11 @@ codes of their own without end.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum, auto
+
+from migronaut.core.ports import WriteRefusedError
 
 
 class Meaning(Enum):
@@ -35,13 +38,15 @@ class Meaning(Enum):
     """Anything else."""
 
 
+_VALIDATION, _DUPLICATE = 121, 11000
+_OF_AN_INDEX = frozenset({171, 13026, 13027, 13067, 13068, 16755, 16766, 16804, 17261, 17262, 17280})
+"""CannotBuildIndexKeys, and values that an index cannot take: parallel arrays, a place that is none, an array to hash,
+an unknown language."""
+_UNIQUE_INDEX = re.compile(r" index: (?P<name>.+?)(?: collation: \{.*?\})? dup key: ")
+
 _CODES: Mapping[Meaning, frozenset[int]] = {
-    # Overflow (of nesting), ImmutableField, InvalidOptions, DocumentValidationFailure, CannotBuildIndexKeys and
-    # DuplicateKey; then values that an index cannot take: parallel arrays, a place that is none, an array to hash, an
-    # unknown language.
-    Meaning.DOCUMENT: frozenset(
-        {15, 66, 72, 121, 171, 11000, 13026, 13027, 13067, 13068, 16755, 16766, 16804, 17261, 17262, 17280}
-    ),
+    # Overflow (of nesting), ImmutableField, InvalidOptions.
+    Meaning.DOCUMENT: frozenset({15, 66, 72, _VALIDATION, _DUPLICATE}) | _OF_AN_INDEX,
     # BSONObjectTooLarge, and an update that would grow a document past the limit.
     Meaning.DOCUMENT_SIZE: frozenset({10334, 17419}),
     # WouldChangeOwningShard; an update of a shard key that does not name it, or not in a retryable write.
@@ -90,12 +95,26 @@ def meaning_of_pipeline_error(code: int) -> Meaning:
     return Meaning.DOCUMENT if meaning is Meaning.OTHER else meaning
 
 
-def refusal_kind(code: int) -> str:
-    """How a refusal of a document is called: a stable word."""
+def refusal(code: int, text: str, index: int | None = None) -> WriteRefusedError:
+    """The error for a document that the server refuses.
+
+    Args:
+        text: The server's, which quotes the document: no more than the name of an index is taken from it.
+        index: Which write it was.
+    """
     match meaning_of(code):
         case Meaning.DOCUMENT_SIZE:
-            return "too-large"
+            return WriteRefusedError(code, index, kind="too-large")
         case Meaning.SHARD_KEY:
-            return "shard-key"
+            return WriteRefusedError(code, index, kind="shard-key")
         case _:
-            return "refused"
+            return WriteRefusedError(code, index, by=_refused_by(code, text))
+
+
+def _refused_by(code: int, text: str) -> str | None:
+    if code == _VALIDATION:
+        return "the validator of the collection"
+    if code == _DUPLICATE:
+        found = _UNIQUE_INDEX.search(text)
+        return f"the unique index {found['name']!r}" if found else "a unique index"
+    return "an index of the collection" if code in _OF_AN_INDEX else None

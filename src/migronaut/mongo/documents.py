@@ -7,10 +7,11 @@ they are overwritten, so no write of an application is lost, whether or not it c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import bson
+from bson.errors import BSONError
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import ExecutionTimeout, PyMongoError
@@ -146,9 +147,12 @@ class MongoDocuments:
         pipeline += [{"$project": {"type": {"$type": "$_id"}}}, {"$sort": {"_id": 1}}]
         found: dict[str, list[Any]] = {}
         with _capped(timeout) as options:
-            rows = without_scans(lambda hint: list(self._collection.aggregate(pipeline, **options | _hinted(hint))))
+            rows = without_scans(lambda hint: self._scans.aggregated(pipeline, **options | _hinted(hint)))
         for row in rows:
-            found.setdefault(bracket_of(row["type"]), []).append(row["_id"])
+            # An id that cannot be decoded is no boundary; the lane that comes to it says so.
+            with suppress(BSONError, ValueError):
+                sampled = bson.decode(row, CODEC)
+                found.setdefault(bracket_of(sampled["type"]), []).append(sampled["_id"])
         return found
 
     def read(

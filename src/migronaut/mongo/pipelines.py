@@ -8,9 +8,9 @@ from typing import Any
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
-from migronaut.core.ports import Stages, UnavailableError, WriteRefusedError
+from migronaut.core.ports import Stages, UnavailableError
 from migronaut.errors import redact
-from migronaut.mongo.codes import ABOUT_A_DOCUMENT, meaning_of_pipeline_error, refusal_kind
+from migronaut.mongo.codes import ABOUT_A_DOCUMENT, meaning_of_pipeline_error, refusal
 from migronaut.mongo.hints import BY_ID, Hint, HintRefusedError, refused
 from migronaut.mongo.raw import replies, split
 from migronaut.versioning import CODEC
@@ -43,8 +43,8 @@ class PipelineUpdates:
             reply = self._command(statement, **options)
         except OperationFailure as error:
             raise _fault(error.code or 0, str(error), hint) from None
-        for refusal in reply.get("writeErrors", ()):
-            raise _fault(refusal["code"], refusal["errmsg"], hint)
+        for each in reply.get("writeErrors", ()):
+            raise _fault(each["code"], each["errmsg"], hint)
         if "writeConcernError" in reply:
             raise UnavailableError(f"write concern not met ({reply['writeConcernError'].get('code')})")
         return int(reply["nModified"])
@@ -64,7 +64,7 @@ class PipelineUpdates:
         """Let the server read the stages in an update that finds nothing."""
         statement = {"q": {"_id": {"$in": []}}, "u": stages, "multi": True}
         reply = self._command(statement)
-        return next((redact(refusal["errmsg"]) for refusal in reply.get("writeErrors", ())), None)
+        return next((redact(each["errmsg"]) for each in reply.get("writeErrors", ())), None)
 
     def _command(self, statement: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
         # A command does not take over the codec of its database, and the driver's own encodes no UUID.
@@ -75,6 +75,6 @@ def _fault(code: int, text: str, hint: Hint) -> Exception:
     if hint != BY_ID and refused(code, text):
         return HintRefusedError()
     if meaning_of_pipeline_error(code) in ABOUT_A_DOCUMENT:
-        return WriteRefusedError(code, kind=refusal_kind(code))
+        return refusal(code, text)
     # Without the server's text, which may quote a document.
     return OperationFailure(f"The server stopped an update (code {code}).", code)

@@ -7,6 +7,8 @@ from typing import Any
 
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
+from pymongo.command_cursor import RawBatchCommandCursor
+from pymongo.cursor import RawBatchCursor
 
 from migronaut.core.ports import Batch
 from migronaut.mongo.hints import BY_ID, Hint, Hints
@@ -68,10 +70,18 @@ class Scans:
             hint=list(BY_ID),
             session=session,
         )
-        with cursor:
-            return [document for reply in replies(cursor) for document in split(reply)]
+        return _all(cursor)
+
+    def aggregated(self, pipeline: Sequence[Mapping[str, Any]], **options: Any) -> list[bytes]:
+        """The raw results of an aggregation."""
+        return _all(self._collection.aggregate_raw_batches(pipeline, **options))
 
     def holds(self, query: Mapping[str, Any]) -> bool:
         """Whether any document matches, by the index on ``_id``; it is not decoded."""
         with self._collection.find_raw_batches(query, _ID_ONLY, limit=1, hint=list(BY_ID)) as cursor:
             return any(split(reply) for reply in replies(cursor))
+
+
+def _all(cursor: RawBatchCursor[Any] | RawBatchCommandCursor[Any]) -> list[bytes]:
+    with cursor:
+        return [document for reply in replies(cursor) for document in split(reply)]

@@ -20,7 +20,7 @@ from migronaut.core.ports import (
     WriteRefusedError,
     WriteTooLargeError,
 )
-from migronaut.mongo.codes import ABOUT_A_DOCUMENT, meaning_of, refusal_kind
+from migronaut.mongo.codes import ABOUT_A_DOCUMENT, meaning_of, refusal
 
 _HEADROOM = 64 * 1024
 """Bytes of a command that are not statements."""
@@ -49,8 +49,8 @@ class UpdateCommands:
         """
         for chunk in self._chunks(writes, indexes):
             reply = self._send(writes, chunk, session=session, ordered=True)
-            for refusal in reply.get("writeErrors", ()):
-                raise _fault(refusal["code"], chunk[refusal["index"]])
+            for each in reply.get("writeErrors", ()):
+                raise _fault(each["code"], each["errmsg"], chunk[each["index"]])
             if reply["n"] != len(chunk):
                 raise WriteConflictError("an update by _id met no document")
 
@@ -60,14 +60,16 @@ class UpdateCommands:
         Raises:
             WriteTooLargeError, UnavailableError: Part of it may have been written.
         """
-        matched, refused = 0, {}
+        matched = 0
+        refused: dict[int, WriteRefusedError] = {}
         for chunk in self._chunks(writes, range(len(writes))):
             reply = self._send(writes, chunk, ordered=False, writeConcern=dict(write_concern))
             matched += reply["n"]
-            for refusal in reply.get("writeErrors", ()):
-                if meaning_of(refusal["code"]) not in ABOUT_A_DOCUMENT:
-                    raise _fault(refusal["code"], None)
-                refused[chunk[refusal["index"]]] = refusal["code"]
+            for each in reply.get("writeErrors", ()):
+                fault = _fault(each["code"], each["errmsg"], chunk[each["index"]])
+                if not isinstance(fault, WriteRefusedError):
+                    raise fault
+                refused[chunk[each["index"]]] = fault
             if "writeConcernError" in reply:
                 raise UnavailableError(f"write concern not met ({reply['writeConcernError'].get('code')})")
         return GuardedResult(matched=matched, refused=refused)
@@ -100,10 +102,10 @@ class UpdateCommands:
         except OperationFailure as error:
             if error.code is None or meaning_of(error.code) not in ABOUT_A_DOCUMENT:
                 raise
-            raise _fault(error.code, chunk[0] if len(chunk) == 1 else None) from None
+            raise _fault(error.code, str(error), chunk[0] if len(chunk) == 1 else None) from None
 
 
-def _fault(code: int, index: int | None) -> Exception:
+def _fault(code: int, text: str, index: int | None) -> Exception:
     if meaning_of(code) in ABOUT_A_DOCUMENT:
-        return WriteRefusedError(code, index, kind=refusal_kind(code))
+        return refusal(code, text, index)
     return OperationFailure(f"The server refused an update (code {code}).", code)

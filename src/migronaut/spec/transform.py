@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-import signal
-import traceback
-from asyncio import CancelledError
 from collections.abc import Callable
-from dis import opname
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
 from migronaut.core.state import Direction
-from migronaut.errors import TransformError, describe
+from migronaut.errors import TransformError
 from migronaut.spec.callables import takes_context
+from migronaut.spec.raising import as_error, is_own
 
 if TYPE_CHECKING:
     from migronaut.core.ports import Stop
@@ -82,9 +79,9 @@ def transform_one_by_one(function: Callable[..., object]) -> Transform:
         try:
             return function(document, context) if with_context else function(document)
         except BaseException as error:
-            if not _of_the_function(error):
+            if not is_own(error):
                 raise  # a time limit, say: nothing that this document did
-            return _as_error(error)
+            return as_error(error)
 
     return Transform(lambda documents, context: [slot(document, context) for document in documents])
 
@@ -101,9 +98,9 @@ def transform_many(function: Callable[..., object]) -> Transform:
         except Exception:
             raise
         except BaseException as error:
-            if not _of_the_function(error):
+            if not is_own(error):
                 raise
-            raise _as_error(error) from error
+            raise as_error(error) from error
         if not isinstance(results, list | tuple):
             raise TransformError(
                 f"The function for many documents returned {type(results).__name__}; "
@@ -119,35 +116,3 @@ def transform_many(function: Callable[..., object]) -> Transform:
         return list(results)
 
     return Transform(call)
-
-
-def _as_error(raised: BaseException) -> Exception:
-    """What a function raised, as an error of it: another kind would end a worker, again and again."""
-    if isinstance(raised, Exception):
-        return raised
-    return TransformError(f"{describe(raised)}; a migration must not end the process: raise another exception.")
-
-
-def _of_the_function(raised: BaseException) -> bool:
-    """False when it came from outside while the function ran: by a signal, or sent by another thread."""
-    if from_signal(raised):
-        return False
-    if isinstance(raised, Exception | SystemExit | GeneratorExit | CancelledError):
-        return True
-    # What comes from outside interrupts at any instruction but this one.
-    return _raised_by_a_statement(raised)
-
-
-def _raised_by_a_statement(raised: BaseException) -> bool:
-    innermost = raised.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    if innermost is None:
-        return False
-    return opname[innermost.tb_frame.f_code.co_code[innermost.tb_lasti]] == "RAISE_VARARGS"
-
-
-def from_signal(raised: BaseException) -> bool:
-    """True when a signal's handler, which may run in the middle of any function, raised it; so RQ ends what runs."""
-    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
-    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(raised.__traceback__))

@@ -7,16 +7,16 @@ from typing import Any
 
 from attrs import field, frozen
 
-from migronaut.core.coordinator import Wait
+from migronaut.core.coordinator import Wait, failure_text
 from migronaut.core.ports import Owner
-from migronaut.core.state import Direction
+from migronaut.core.state import Direction, Status
 from migronaut.engine import Engine, Ports, Source
 from migronaut.engine.drive import advance
 from migronaut.engine.operator.registering import register
 from migronaut.engine.operator.status import BackgroundStatus, status_of
 from migronaut.engine.states import Request
 from migronaut.engine.stopping import StopEvent
-from migronaut.errors import BackgroundPendingError
+from migronaut.errors import BackgroundFailedError, BackgroundPendingError
 from migronaut.memory.clock import FakeClock
 from migronaut.memory.database import MemoryServer
 from migronaut.memory.documents import MemoryDocuments
@@ -52,10 +52,14 @@ class MemoryEngine:
     Args:
         migrations: By file name.
         server: Where the documents are: ``server.collection("orders").insert(...)``.
+
+    Attributes:
+        raised: What functions of the migrations raised, in order, as it is.
     """
 
     migrations: Mapping[str, Background]
     server: MemoryServer = field(factory=MemoryServer)
+    raised: list[Exception] = field(factory=list, init=False)
     engine: Engine = field(init=False)
 
     @engine.default
@@ -71,6 +75,7 @@ class MemoryEngine:
                 clock=server.clock,
                 heartbeat=StillHeartbeat(),
                 write_behind=LateWriteBehind(),
+                on_raise=self.raised.append,
             )
         )
 
@@ -99,10 +104,17 @@ class MemoryEngine:
 
 @frozen(kw_only=True)
 class Migrated:
-    """What became of the documents of a test, in the order of their ids, and how the migration ended."""
+    """What became of the documents of a test.
+
+    Args:
+        documents: All of them, in the order of their ids.
+        status: How the migration ended.
+        raised: What its function raised for documents that are left out, as far as ``max_document_errors`` allows.
+    """
 
     documents: list[dict[str, Any]]
     status: BackgroundStatus
+    raised: tuple[Exception, ...] = ()
 
 
 def migrate_in_memory(
@@ -117,10 +129,16 @@ def migrate_in_memory(
 
     Returns:
         All documents of the collection afterwards, and the status with its counters and errors.
+
+    Raises:
+        BackgroundFailedError: The migration failed. Its cause is what the migration's function raised first.
     """
     memory = MemoryEngine(migrations={"migration.py": background})
     collection = memory.server.collection(background.spec.collection)
     collection.insert(*documents)
     memory.register("migration.py", direction=direction)
     status = memory.run("migration.py")
-    return Migrated(documents=collection.find(), status=status)
+    if status.status == Status.FAILED:
+        why = failure_text("The migration", status.last_error, status.errors)
+        raise BackgroundFailedError(why) from next(iter(memory.raised), None)
+    return Migrated(documents=collection.find(), status=status, raised=tuple(memory.raised))

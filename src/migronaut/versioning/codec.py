@@ -36,6 +36,18 @@ class DocumentInvalidError(Exception):
         self.message = message
 
 
+class IdInvalidError(Exception):
+    """A document cannot be named: its ``_id`` cannot be decoded, or nothing is found by what it is decoded to."""
+
+    shareable = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A document has an _id that is not valid BSON, or that reading does not keep (undefined, a name twice), so "
+            "that nothing can be done by its _id: insert it under another one, delete this one, and retry."
+        )
+
+
 def encoded(doc: Mapping[str, Any]) -> bytes:
     """A document as BSON.
 

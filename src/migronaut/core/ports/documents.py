@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from migronaut.core.ports.faults import WriteRefusedError
 from migronaut.core.ports.running import UnderWay, alone
 from migronaut.core.ports.storing import Checkpoint
 from migronaut.core.state import Cursor, Partition, Scope
@@ -54,10 +55,10 @@ class Write:
 
 @frozen(kw_only=True)
 class GuardedResult:
-    """What an unordered guarded update did: how many filters matched, and what the server refused (index -> code)."""
+    """What an unordered guarded update did: how many filters matched, and what the server refused, by index."""
 
     matched: int
-    refused: Mapping[int, int]
+    refused: Mapping[int, WriteRefusedError]
 
 
 @frozen

@@ -20,13 +20,16 @@ class WriteRefusedError(PortError):
     Args:
         code: The server's error code.
         index: Which write it was; None when the server did not say.
+        kind: A stable word.
+        by: The index or the validator that does not allow it, named without any value; None when it is not known.
     """
 
-    def __init__(self, code: int, index: int | None = None, *, kind: str = "refused") -> None:
+    def __init__(self, code: int, index: int | None = None, *, kind: str = "refused", by: str | None = None) -> None:
         super().__init__(f"{kind} ({code})")
         self.code = code
         self.index = index
         self.kind = kind
+        self.by = by
 
 
 class WriteTooLargeError(PortError):

@@ -11,7 +11,7 @@ from migronaut.core.ports import Documents
 from migronaut.core.state import Cursor, Partition
 from migronaut.engine.lane.ahead import Ahead
 from migronaut.engine.lane.committing import BatchResult, Committer, Committing
-from migronaut.engine.lane.items import Item, id_of, prepare
+from migronaut.engine.lane.items import Item, id_of, named, prepare
 from migronaut.spec import Context
 
 
@@ -57,7 +57,7 @@ class Lane:
         read = self.documents.read_ids if work.stages else self.documents.read
         batch = read(work.match, partition.scope, after=after, limit=limit, without=work.without)
         if work.stages:
-            return Prepared(items=batch.documents, end=batch.end)
+            return Prepared(items=named(batch.documents), end=batch.end)
         return Prepared(items=prepare(batch.documents, work, self.context), end=batch.end)
 
     def _read_again(self, ids: Sequence[Any]) -> tuple[int, Sequence[Item]]:

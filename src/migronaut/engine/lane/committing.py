@@ -30,11 +30,12 @@ from migronaut.core.ports import (
 )
 from migronaut.core.state import Counters, Cursor, Partition
 from migronaut.engine.lane.guards import Fates, GuardStrategy
-from migronaut.engine.lane.items import Bad, Chunk, Conflicted, Item, Pending, checkpoint_of, id_of, refusal_text
+from migronaut.engine.lane.items import Bad, Chunk, Conflicted, Item, Pending, checkpoint_of, id_of, refused
 from migronaut.engine.work import Work
 
 _CONFLICTS_ALONE = 8
 _MAX_BACKOFF = 2.0
+_TOO_LARGE = WriteRefusedError(0, kind="too-large")
 
 ReadAgain = Callable[[Sequence[Any]], tuple[int, Sequence[Item]]]
 """From ids to how many of them still match, and these anew."""
@@ -105,7 +106,7 @@ class Committer:
             except WriteRefusedError as refusal:
                 self._refused(chunk, refusal)
             except WriteTooLargeError:
-                self._divide(chunk, Bad, "too-large", refusal_text("too-large"))
+                self._divide(chunk, lambda id_: refused(id_, _TOO_LARGE))
             except WriteTooSlowError:
                 # The server is slow, not the document bad: alone it is left to the next pass.
                 self._divide(chunk, Conflicted)
@@ -148,7 +149,7 @@ class Committer:
         first = not self._round
         pending = chunk.pending()
         bad = chunk.bad()
-        bad += [Bad(id_of(pending[index]), kind, refusal_text(kind)) for index, kind in fates.refused.items()]
+        bad += [refused(id_of(pending[index]), why) for index, why in fates.refused.items()]
         missed = len(fates.left_out) + fates.skipped + len(fates.refused)
         named = checkpoint_of(bad, self._given.store)
         counters = Counters(
@@ -174,13 +175,12 @@ class Committer:
         self._bad += checkpoint.counters.failed
         self._done = checkpoint.done
 
-    def _refused(self, chunk: Chunk, refusal: WriteRefusedError) -> None:
-        kind = f"refused-{refusal.code}" if refusal.kind == "refused" else refusal.kind
-        if refusal.index is None:
-            self._divide(chunk, Bad, kind, refusal_text(kind))
+    def _refused(self, chunk: Chunk, why: WriteRefusedError) -> None:
+        if why.index is None:
+            self._divide(chunk, lambda id_: refused(id_, why))
             return
-        item = chunk.pending()[refusal.index]
-        self._chunks.appendleft(chunk.replacing(item, Bad(id_of(item), kind, refusal_text(kind))))
+        item = chunk.pending()[why.index]
+        self._chunks.appendleft(chunk.replacing(item, refused(id_of(item), why)))
 
     def _conflicted(self, chunk: Chunk) -> None:
         """Somebody wrote one of the documents during the transaction: wait a little, then try again."""
@@ -195,7 +195,7 @@ class Committer:
         else:
             self._divide(chunk, Conflicted)
 
-    def _divide(self, chunk: Chunk, substitute: type[Bad] | type[Conflicted], *why: str) -> None:
+    def _divide(self, chunk: Chunk, substitute: Callable[[Any], Bad | Conflicted]) -> None:
         """Halve what is still to do; alone, that is the offender."""
         pending = chunk.pending()
         if not pending:
@@ -209,7 +209,7 @@ class Committer:
         elif len(pending) > 1 or chunk.whole:
             self._chunks.extendleft(reversed(chunk.halves()))
         else:
-            self._chunks.appendleft(chunk.replacing(left[0], substitute(id_of(left[0]), *why)))
+            self._chunks.appendleft(chunk.replacing(left[0], substitute(id_of(left[0]))))
 
     def _still_to_do(self, pending: Sequence[Pending]) -> Sequence[Pending]:
         """Without a transaction, part of it may be done; that is counted here and now."""

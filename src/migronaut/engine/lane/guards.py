@@ -13,11 +13,14 @@ from typing import Any, Protocol
 import bson
 from attrs import frozen
 
-from migronaut.core.ports import Checkpoint, Documents, Store, UnderWay, Write
+from migronaut.core.ports import Checkpoint, Documents, Store, UnderWay, Write, WriteRefusedError
 from migronaut.core.state import Counters, Cursor, Partition
 from migronaut.engine.lane.items import Chunk, Item, Pending
 from migronaut.engine.work import Work
-from migronaut.versioning import CODEC, DocumentInvalidError, id_of_raw, read_version
+from migronaut.versioning import CODEC, DocumentInvalidError, fields_of_raw, id_of_raw, read_version
+
+STILL_MATCHES = WriteRefusedError(0, kind="still-matches")
+"""Why a document is left out that would match for ever."""
 
 
 @frozen(kw_only=True)
@@ -34,7 +37,7 @@ class Fates:
     left_out: frozenset[int] = frozenset()
     skipped: int = 0
     came: int = 0
-    refused: Mapping[int, str] = {}
+    refused: Mapping[int, WriteRefusedError] = {}
 
 
 CheckpointOf = Callable[[Fates], Checkpoint]
@@ -151,14 +154,13 @@ class FieldGuard(_Writing):
 
     def _write(self, writes: Sequence[Write], *, check_left: bool) -> Fates:
         result = self.documents.write_guarded(writes, write_concern=self.work.spec.write_concern)
-        refused = {index: f"refused-{code}" for index, code in result.refused.items()}
-        if result.matched + len(refused) < len(writes):
-            return self._resolve(writes, refused)
-        if check_left and self.work.must_leave is not None:
-            refused |= self._still_matching(writes, self.work.must_leave)
-        return Fates(refused=refused)
+        if result.matched + len(result.refused) < len(writes):
+            return self._resolve(writes, result.refused)
+        if not check_left or self.work.must_leave is None:
+            return Fates(refused=result.refused)
+        return Fates(refused={**result.refused, **self._still_matching(writes, self.work.must_leave)})
 
-    def _resolve(self, writes: Sequence[Write], refused: Mapping[int, str]) -> Fates:
+    def _resolve(self, writes: Sequence[Write], refused: Mapping[int, WriteRefusedError]) -> Fates:
         """Re-read the chunk: who is still old, who is gone, whose write was ours with its answer lost."""
         now = self._now(writes, None)
         old = self._now(writes, self.work.match)
@@ -173,11 +175,11 @@ class FieldGuard(_Writing):
                 skipped += 1
         return Fates(left_out=frozenset(left_out), skipped=skipped, refused=refused)
 
-    def _still_matching(self, writes: Sequence[Write], must_leave: Mapping[str, Any]) -> dict[int, str]:
+    def _still_matching(self, writes: Sequence[Write], must_leave: Mapping[str, Any]) -> dict[int, WriteRefusedError]:
         """Writes of ours after which the document matches as before: it would match for ever."""
         still = self._now(writes, must_leave)
         return {
-            index: "still-matches"
+            index: STILL_MATCHES
             for index, write in enumerate(writes)
             if (raw := still.get(_key(write.id))) is not None and self._ours(write, raw)
         }
@@ -191,7 +193,7 @@ class FieldGuard(_Writing):
         field = self.work.spec.revision_field
         if field is None:
             return True
-        before, now = bson.decode(write.before, CODEC), bson.decode(raw, CODEC)
+        before, now = fields_of_raw(write.before, field), fields_of_raw(raw, field)
         try:
             return read_version(now, field) == read_version(before, field) + 1
         except DocumentInvalidError:

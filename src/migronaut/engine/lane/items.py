@@ -9,23 +9,25 @@ import bson
 from attrs import evolve, frozen
 from bson.errors import BSONError
 
-from migronaut.core.ports import Checkpoint, Store, Write
+from migronaut.core.ports import Checkpoint, Store, Write, WriteRefusedError
 from migronaut.core.state import MAX_ERRORS, NOT_REMEMBERED, Counters, DocumentError
 from migronaut.engine.failing import remembered
 from migronaut.engine.stopping import LeftToStopError
 from migronaut.engine.work import Work
-from migronaut.errors import TransformError, describe
+from migronaut.errors import describe
 from migronaut.spec import Context
+from migronaut.spec.raising import is_own
 from migronaut.versioning import (
     CODEC,
     DocumentInvalidError,
+    IdInvalidError,
     check_faithful,
+    check_ids,
     encode_statement,
     guard_filter,
     id_of_raw,
 )
 
-_REFUSED = "MongoDB refused the new document: correct the migration, or the document, and retry."
 _NOT_REMEMBERED = "The ids of the documents that failed are too large to be remembered: they cannot be left out."
 _TEXTS = {
     "still-matches": "The new document matches the filter as the old one did, so it would be migrated for ever: "
@@ -58,6 +60,16 @@ Item = Pending | Bad | Conflicted
 def id_of(item: Item) -> Any:
     """The ``_id`` of an item, decoded."""
     return bson.decode(item, CODEC)["_id"] if isinstance(item, bytes) else item.id
+
+
+def named(raws: Sequence[bytes]) -> Sequence[Item]:
+    """Raw ids that the server is to rewrite by, as items.
+
+    Raises:
+        IdInvalidError: One of them does not name its document.
+    """
+    check_ids(raws)
+    return raws
 
 
 @frozen(kw_only=True)
@@ -97,9 +109,12 @@ class Chunk:
         return evolve(self, items=[each for each in self.items if isinstance(each, Bad | Conflicted) or each in kept])
 
 
-def refusal_text(kind: str) -> str:
-    """What a kind of refusal means, and what to do."""
-    return _TEXTS.get(kind, _REFUSED)
+def refused(id_: Any, why: WriteRefusedError) -> Bad:
+    """A document that the server refuses: what that means, and what to do."""
+    kind = f"refused-{why.code}" if why.kind == "refused" else why.kind
+    because = f" because of {why.by}" if why.by else ""
+    told = f"MongoDB refused the new document{because}: correct the migration, or the document, and retry."
+    return Bad(id_, kind, _TEXTS.get(kind, told))
 
 
 def checkpoint_of(bad: Sequence[Bad], store: Store) -> Checkpoint:
@@ -136,20 +151,10 @@ def _one_by_one(raws: Sequence[bytes], work: Work, context: Context) -> list[Ite
         try:
             original, copy = bson.decode(raw, CODEC), bson.decode(raw, CODEC)
         except (BSONError, ValueError):
-            found.append(Bad(_id_of(raw), "not-decodable", "The document is not valid BSON; correct it and retry."))
+            found.append(Bad(id_of_raw(raw), "not-decodable", "The document is not valid BSON; correct it and retry."))
         else:
             found += _items([raw], [original], [copy], work, context)
     return found
-
-
-def _id_of(raw: bytes) -> Any:
-    try:
-        return id_of_raw(raw)
-    except (BSONError, ValueError):
-        raise TransformError(
-            "A document has an _id that is not valid BSON, so that it cannot even be named: insert it under "
-            "another _id, delete it, and retry."
-        ) from None
 
 
 def _items(
@@ -166,23 +171,31 @@ def _items(
     except Exception as error:
         if context.stop.is_set():
             raise LeftToStopError from error
+        work.on_raise(error)
         raise
-    if context.stop.is_set() and any(isinstance(result, Exception) for result in results):
+    raised = [result for result in results if isinstance(result, Exception)]
+    if raised and context.stop.is_set():
         raise LeftToStopError
-    return [_item(*each, work) for each in zip(raws, originals, results, strict=True)]
+    for each in raised:
+        work.on_raise(each)
+    return [_item(*given, work) for given in zip(raws, originals, results, strict=True)]
 
 
 def _item(raw: bytes, original: dict[str, Any], result: object, work: Work) -> Item:
-    id_ = original["_id"]
     if isinstance(result, Exception):
-        return Bad(id_, "transform-raised", describe(result))
+        return Bad(id_of_raw(raw), "transform-raised", describe(result))
     try:
         update = work.builder.build(original, result)
         check_faithful(raw, original, update)
         statement = encode_statement(guard_filter(original, spec=work.spec, guard=work.guard), update)
     except DocumentInvalidError as error:
-        return Bad(id_, error.kind, str(error))
-    except Exception as error:
+        return Bad(id_of_raw(raw), error.kind, str(error))
+    except IdInvalidError:
+        raise
+    except BaseException as error:
         # A result may be of any class, whose methods raise what they like.
-        return Bad(id_, "not-encodable", f"The result cannot be read ({describe(error)}): return plain BSON types.")
-    return Write(id=id_, before=raw, statement=statement)
+        if not is_own(error):
+            raise
+        what = f"The result cannot be read ({describe(error)}): return plain BSON types."
+        return Bad(id_of_raw(raw), "not-encodable", what)
+    return Write(id=original["_id"], before=raw, statement=statement)

@@ -24,8 +24,8 @@ from migronaut.core.ports import (
     WriteTooSlowError,
 )
 from migronaut.core.state import Counters, Cursor, Partition
-from migronaut.engine.lane.guards import CheckpointOf, Fates
-from migronaut.engine.lane.items import Bad, Chunk, Item, Pending, id_of, refusal_text
+from migronaut.engine.lane.guards import STILL_MATCHES, CheckpointOf, Fates
+from migronaut.engine.lane.items import Chunk, Item, Pending, id_of, refused
 from migronaut.engine.work import Work
 from migronaut.errors import lease_lost
 
@@ -88,8 +88,7 @@ class _Ranging:
             return items
         ids = [id_of(item) for item in items]
         again = frozenset(self.documents.still_matching(self.work.must_leave, self.work.stages, ids))
-        kind = "still-matches"
-        return [Bad(id_of(item), kind, refusal_text(kind)) if item in again else item for item in items]
+        return [refused(id_of(item), STILL_MATCHES) if item in again else item for item in items]
 
     def _chosen(self, partition: Partition, chunk: Chunk, after: Cursor | None) -> dict[str, Any]:
         """What is gone over: a whole batch from the cursor to its end, whatever has come since; a part by its ids."""

@@ -82,7 +82,8 @@ def _open(ports: Ports, name: str, request: SliceRequest) -> SliceResult:
         notice = file_notice(found.fact, name, found.problem)
         return SliceResult(outcome=Outcome.WAITING, retry_after=_WAIT, reason=notice)
     documents = ports.documents(state.spec)
-    return _Slice(ports, work_of(state, found.source, documents), documents, request).run()
+    work = work_of(state, found.source, documents, on_raise=ports.on_raise)
+    return _Slice(ports, work, documents, request).run()
 
 
 class _Slice:

@@ -246,14 +246,14 @@ class Work:
             raise WriteRefusedError(_TOO_LARGE, kind="too-large")
         decoded = bson.decode(stored.raw, codec_options=_TOLERANT)
         if any(refuses(decoded) for refuses in self._collection.refusals):
-            raise WriteRefusedError(_INVALID)
+            raise WriteRefusedError(_INVALID, by="the validator of the collection")
         # As on the server: validation comes first, then the document itself, then the indexes.
         self._collection.require_same(key, self._snapshot.get(key))
         if fresh and self.get(key) is not None:
-            raise WriteRefusedError(_DUPLICATE)
+            raise WriteRefusedError(_DUPLICATE, by="the unique index '_id_'")
         for field in self._collection.unique_fields:
             if self._index(field).get(_value(stored, field), key) != key:
-                raise WriteRefusedError(_DUPLICATE)
+                raise WriteRefusedError(_DUPLICATE, by=f"the unique index '{field}_1'")
         self._release(key)
         for field in self._collection.unique_fields:
             self._index(field)[_value(stored, field)] = key

@@ -99,16 +99,21 @@ class DocumentsRewritingContract(DocumentsContract):
         assert _without_id(ten, 4) == {"v": 1, "n": "text"}
         assert _without_id(ten, 5) == {"v": 1, "n": 5}
 
-    @pytest.mark.parametrize(("setting", "code"), [("unique", 11000), ("forbid", 121)])
-    def test_indexes_and_validators_refuse_single_documents(self, world: World, setting: str, code: int) -> None:
-        """By the server's own code."""
+    @pytest.mark.parametrize(
+        ("setting", "code", "by"),
+        [("unique", 11000, "the unique index 'sum_1'"), ("forbid", 121, "the validator of the collection")],
+    )
+    def test_indexes_and_validators_refuse_single_documents(
+        self, world: World, setting: str, code: int, by: str
+    ) -> None:
+        """By the server's own code, and named."""
         getattr(world.application, setting)("sum")
         world.application.insert({"_id": 1, "v": 1, "n": 1, **({"sum": 0} if setting == "unique" else {})})
         if setting == "unique":
             world.application.insert({"_id": 2, "v": 1, "n": 1, "sum": 5})
         with pytest.raises(WriteRefusedError) as refused:
             world.documents.rewrite(OLD, STAGES, NUMBERS)
-        assert refused.value.code == code
+        assert (refused.value.code, refused.value.by) == (code, by)
 
     @pytest.mark.parametrize(
         ("stages", "matches"),

@@ -13,6 +13,7 @@ from migronaut.errors import LeaseLostError
 from migronaut.testing.contracts.world import DocumentsContract, World, bare, progress, write
 
 DONE = {"$set": {"v": 2}}
+INDEX, VALIDATOR = "the unique index 'n_1'", "the validator of the collection"
 COMPARED = "documents.write_same.compared"
 
 
@@ -210,6 +211,7 @@ class DocumentsWritingContract(DocumentsContract):
         with pytest.raises(WriteRefusedError) as refused:
             four.documents.write_same(partition, writes, checkpoint=_at_3)
         assert (refused.value.code, refused.value.index) == (11000, 2)
+        assert refused.value.by == INDEX
         _assert_nothing_written(four, partition)
 
     def test_a_unique_value_may_move_inside_a_batch(self, four: World, partition: Partition) -> None:
@@ -228,6 +230,7 @@ class DocumentsWritingContract(DocumentsContract):
         with pytest.raises(WriteRefusedError) as refused:
             four.documents.write_same(partition, writes, checkpoint=_at_3)
         assert (refused.value.code, refused.value.index) == (121, 1)
+        assert refused.value.by == VALIDATOR
         _assert_nothing_written(four, partition)
 
     def test_a_result_that_still_matches_is_named(self, four: World, partition: Partition) -> None:
@@ -272,7 +275,7 @@ class DocumentsWritingContract(DocumentsContract):
         assert _versions(four) == [2, 5, None, 2]
 
     def test_a_refused_guarded_write_does_not_keep_the_others_back(self, four: World) -> None:
-        """Each is told by its place and code."""
+        """Each is told by its place, its code, and what refuses it."""
         four.application.unique("n")
         four.application.forbid("bad")
         raws = four.read_all()
@@ -283,7 +286,8 @@ class DocumentsWritingContract(DocumentsContract):
             write(raws[3], DONE),
         ]
         result = four.documents.write_guarded(writes, write_concern={"w": "majority"})
-        assert (result.matched, dict(result.refused)) == (2, {0: 121, 1: 11000})
+        told = {index: (each.code, each.by) for index, each in result.refused.items()}
+        assert (result.matched, told) == (2, {0: (121, VALIDATOR), 1: (11000, INDEX)})
         assert _versions(four) == [1, 1, 2, 2]
 
     def test_a_revision_that_is_no_number_any_more_is_told_after_the_others_were_written(self, four: World) -> None:
