@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import uuid4
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from migronaut.core.coordinator import Wait
 from migronaut.core.ports import Owner, Stop
@@ -213,11 +213,7 @@ class BackgroundMigrations:
         """
         request = Request(by=requested_by, reason=reason)
         with speaking():
-            if not repin:
-                return controls.retry(self.engine.ports, name, request, from_start=from_start)
-            controls.require_retry(self.engine.ports, name)  # refused as a whole, or done as a whole
-            repinned = controls.repin(self.engine.ports, name, request).repinned
-            return evolve(controls.retry(self.engine.ports, name, request, from_start=from_start), repinned=repinned)
+            return controls.retry(self.engine.ports, name, request, from_start=from_start, repin=repin)
 
     def repin(self, name: str, *, requested_by: str | None = None, reason: str | None = None) -> Controlled:
         """Make the file on disk the registered one."""

@@ -23,7 +23,7 @@ from engine_kit import (
     seeded,
     to_shipping,
 )
-from migronaut.core.coordinator import Done, Process, Wait
+from migronaut.core.coordinator import Done, Process
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Partitioning, Status
 from migronaut.engine.operator import controls
@@ -125,7 +125,7 @@ def test_a_pinned_change_of_lanes_drains_the_old_plan_and_cuts_anew(rig: Rig) ->
     assert rig.actions() == ["plan", "repin", "complete"]
 
 
-def test_a_lane_of_the_old_plan_keeps_a_new_one_waiting(rig: Rig) -> None:
+def test_a_lane_of_the_old_plan_is_fenced_off_by_the_new_one(rig: Rig) -> None:
     rig.register(orders(max_parallel=2, partitions=Partitioning(min_documents=20)))
     answers: list[object] = []
 
@@ -136,9 +136,8 @@ def test_a_lane_of_the_old_plan_keeps_a_new_one_waiting(rig: Rig) -> None:
 
     rig.interrupt = at("documents.read", narrow)
     rig.coordinate()
-    assert rig.slice().outcome is Outcome.STALE
-    assert answers == [Wait(reason="lanes of the old plan are ending", retry_after=1.0)]
-    assert rig.coordinate() == Process(lanes=1, slots=1)
+    assert rig.slice().outcome is Outcome.LOST
+    assert answers == [Process(lanes=1, slots=1)]
     assert rig.run() is Status.COMPLETED
     assert_exact(rig)
 

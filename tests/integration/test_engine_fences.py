@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 from pymongo.database import Database
 
-from engine_kit import ANN, COUNT, LANES, NAME, Rig, assert_exact, at, in_background, orders, piped, seeded
+from engine_kit import ANN, COUNT, LANES, NAME, Rig, assert_exact, at, in_background, orders, piped, seeded, to_shipping
 from migronaut.core.lane import Outcome
 from migronaut.core.state import Direction, Partitioning, Status
 from migronaut.engine import Engine
@@ -134,3 +134,20 @@ def test_nothing_is_migrated_after_a_revert_has_completed(rig: Rig, background: 
         wake()
     assert rig.db.orders.count_documents({"address": {"$exists": True}}) == COUNT
     assert new_shaped(rig) == 0
+
+
+@pytest.mark.parametrize("point", ["documents.write_same.compared", "documents.write_same.before-commit"])
+def test_nothing_of_the_old_file_is_committed_after_a_retry_with_another_one(rig: Rig, point: str) -> None:
+    """A batch that is slow, under a lease with an hour to live."""
+    rig.engine = Engine(evolve(rig.ports, lease_ttl=3600.0))
+    rig.register(orders(migrate=lambda doc: to_shipping(doc) | {"wrong": True}))
+    with frozen(rig, point) as wake:
+        controls.cancel(rig.ports, NAME, ANN)
+        rig.give(orders(), text="2")
+        controls.retry(rig.ports, NAME, ANN, from_start=False, repin=True)
+        before = rig.db.orders.count_documents({"wrong": True})
+        rig.coordinate()
+        wake()
+    assert rig.run() is Status.COMPLETED
+    assert rig.db.orders.count_documents({"wrong": True}) == before == 10
+    assert_exact(rig)

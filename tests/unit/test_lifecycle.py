@@ -11,6 +11,7 @@ from migronaut.errors import BackgroundConflictError
 STATUSES = ["blocked", "pending", "running", "paused", "completed", "failed", "cancelled"]
 # One column a status, in the order above: where it leads, "=" for "was done already", "-" for refused.
 EXPECTED = {
+    "block": ["=", "blocked", "blocked", "-", "-", "-", "-"],
     "unblock": ["pending", "=", "=", "=", "-", "-", "-"],
     "plan": ["-", "running", "=", "-", "-", "-", "-"],
     "complete": ["-", "-", "completed", "-", "=", "-", "-"],

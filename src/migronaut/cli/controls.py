@@ -75,7 +75,7 @@ def _happened(done: Controlled, what: str) -> str:
         return f"{also}{what}; it is {status} now."
     if done.repinned:
         return f"{_REPINNED}; it is {status}, so that it needed no retry."
-    return f"nothing to change, it is {status}."
+    return f"nothing to change, it is {status}{f': {done.note}' if done.note else ''}."
 
 
 @click.command(

@@ -14,6 +14,7 @@ from migronaut.errors import BackgroundConflictError
 class Action(StrEnum):
     """What can be done to a background migration."""
 
+    BLOCK = "block"
     UNBLOCK = "unblock"
     PLAN = "plan"
     COMPLETE = "complete"
@@ -39,6 +40,7 @@ def _row(sources: str, target: Status, already: str) -> _Row:
 
 
 TABLE: Mapping[Action, _Row] = {
+    Action.BLOCK: _row("pending running", Status.BLOCKED, "blocked"),
     Action.UNBLOCK: _row("blocked", Status.PENDING, "pending running paused"),
     Action.PLAN: _row("pending", Status.RUNNING, "running"),
     Action.COMPLETE: _row("running", Status.COMPLETED, "completed"),

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from migronaut.core.lifecycle import Action, transition
 from migronaut.core.ports import Store
-from migronaut.core.state import MAX_HISTORY, TERMINAL, BackgroundState, HistoryEntry
+from migronaut.core.state import MAX_HISTORY, TERMINAL, BackgroundState, HistoryEntry, Status
 from migronaut.core.wording import did_you_mean
 from migronaut.errors import NotRegisteredError
 
@@ -69,18 +69,25 @@ def acted(
     moved = transition(state.status, action)
     if not moved.changed:
         return None
+    there = evolve(state, status=moved.status, finished_at=at if moved.status in TERMINAL else None)
+    return noted(there, action, at, request, before=state.status)
+
+
+def noted(
+    state: BackgroundState, what: str, at: datetime, request: Request | None = None, *, before: Status | None = None
+) -> BackgroundState:
+    """The state with one more line of history.
+
+    Args:
+        before: The status it had; None = the one it has.
+    """
     request = request or Request()
     entry = HistoryEntry(
         at=at,
-        action=action,
-        from_status=state.status,
-        to_status=moved.status,
+        action=what,
+        from_status=before or state.status,
+        to_status=state.status,
         by=request.by,
         reason=request.reason,
     )
-    return evolve(
-        state,
-        status=moved.status,
-        finished_at=at if moved.status in TERMINAL else None,
-        history=(*state.history, entry)[-MAX_HISTORY:],
-    )
+    return evolve(state, history=(*state.history, entry)[-MAX_HISTORY:])

@@ -23,8 +23,9 @@ from migronaut.simulation.shapes import ends_of
 from migronaut.simulation.violation import Violation
 from migronaut.versioning import match_filter
 
-_MOVES = {(source, row.target) for row in TABLE.values() for source in row.sources} | {(Status.PAUSED, Status.BLOCKED)}
-"""Resuming looks at what is required at once."""
+_TABLE = {(source, row.target) for row in TABLE.values() for source in row.sources}
+_MOVES = _TABLE | {(source, Status.BLOCKED) for source, target in _TABLE if (target, Status.BLOCKED) in _TABLE}
+"""Whatever goes on because somebody says so looks at what is required at once."""
 _UNDER_LEASE = frozenset({"store.checkpoint", "store.renew", "store.release", "store.fail_slice"})
 _BY_HOLDER = frozenset({"tickets.again", "tickets.close", "tickets.extend"})
 _IN_TRANSACTION = frozenset({"documents.write_same", "documents.rewrite_fenced"})

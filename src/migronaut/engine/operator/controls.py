@@ -7,20 +7,17 @@ from datetime import datetime
 
 from attrs import evolve, frozen
 
-from migronaut.core.coordinator import closed
-from migronaut.core.lifecycle import Action, transition
+from migronaut.core.lifecycle import Action
 from migronaut.core.ports import Stop
-from migronaut.core.state import MAX_HISTORY, BackgroundState, Counters, Direction, HistoryEntry, Phase, Spec, Status
-from migronaut.engine.coordinator.requirements import unmet
-from migronaut.engine.operator.registering import load_source, require_server
+from migronaut.core.state import BackgroundState
+from migronaut.engine.operator.renewing import as_things_stand, renew
 from migronaut.engine.ports import Ports
 from migronaut.engine.states import Request, acted, change, required
-from migronaut.engine.work import current_pass
-from migronaut.versioning import match_hash
 
 WAIT_FOR_LANES = 120.0
 """Seconds that ``wait`` waits at most."""
 _LOOK = 0.2
+_NOTHING_LEFT = "no document is left to migrate"
 
 
 @frozen(kw_only=True)
@@ -31,6 +28,7 @@ class Controlled:
         stopped: No lane works any more (only looked at when asked to wait, else True).
         lanes: Leases that were taken away (``unlock``).
         repinned: The file on disk was made the registered one.
+        note: Why not more was done, where the status does not say it.
     """
 
     state: BackgroundState
@@ -38,6 +36,7 @@ class Controlled:
     stopped: bool = True
     lanes: int = 0
     repinned: bool = False
+    note: str | None = None
 
 
 def _act(ports: Ports, name: str, decide: Callable[[BackgroundState, datetime], BackgroundState | None]) -> Controlled:
@@ -62,94 +61,41 @@ def resume(ports: Ports, name: str, request: Request) -> Controlled:
     def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
         """As things stand now: pending, or blocked."""
         moved = acted(state, Action.RESUME, at, request)
-        if moved is None:
-            return None
-        waits_for = tuple(each.name for each in unmet(ports, state))
-        return evolve(moved, waits_for=waits_for, status=Status.BLOCKED if waits_for else moved.status)
+        return moved and as_things_stand(ports, moved)
 
     return _act(ports, name, decide)
 
 
-def retry(ports: Ports, name: str, request: Request, *, from_start: bool) -> Controlled:
-    """Try again what failed, was cancelled, or completed with documents left out."""
+def retry(ports: Ports, name: str, request: Request, *, from_start: bool, repin: bool = False) -> Controlled:
+    """Try again what failed, was cancelled, or completed with documents left out or written since.
 
-    def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
-        """Try again, with what failed forgotten."""
-        moved = acted(state, _again(state), at, request)
-        if moved is None:
-            return None
-        if not from_start and not closed(state):
-            ports.store.reset_partitions(current_pass(state))
-        return _clean(moved, from_start=from_start)
-
-    return _act(ports, name, decide)
-
-
-def _again(state: BackgroundState) -> Action:
-    return Action.REOPEN if state.status is Status.COMPLETED else Action.RETRY
-
-
-def require_retry(ports: Ports, name: str) -> None:
-    """See that a retry is allowed.
+    Args:
+        from_start: Plan again from the first pass, with empty totals.
+        repin: With the file on disk; both are done, or nothing is.
 
     Raises:
-        NotRegisteredError, BackgroundConflictError: It is not.
+        NotRegisteredError, BackgroundConflictError: Nothing was changed; with ``repin`` also for what it raises.
     """
-    state = required(ports.store, name)
-    transition(state.status, _again(state))
-
-
-def _clean(state: BackgroundState, *, from_start: bool) -> BackgroundState:
-    """No bad documents, no error; from the start also no plan and no totals."""
-    clean = evolve(state, bad_ids=(), left_out=0, errors=(), last_error=None, note=None)
-    if from_start:
-        return evolve(clean, plan=None, pass_number=0, phase=Phase.PARTITION, totals=Counters())
-    # What failed may lie behind a cursor, so that it takes one more pass.
-    return evolve(clean, pass_number=0)
+    done = renew(ports, name, request, retry=True, from_start=from_start, repin=repin)
+    return Controlled(
+        state=done.state,
+        changed=done.effects.action is not None,
+        repinned=done.effects.repin,
+        note=_NOTHING_LEFT if done.nothing_left else None,
+    )
 
 
 def repin(ports: Ports, name: str, request: Request) -> Controlled:
     """Make the file on disk the registered one; cut the pass anew if what it matches or how wide it runs changed.
 
+    No lane commits anything by the old file once this has returned.
+
     Raises:
         MigrationNotFoundError, InvalidMigrationError, IrreversibleMigrationError,
-        TransactionsUnsupportedError: Nothing was changed.
+        TransactionsUnsupportedError, BackgroundConflictError: Nothing was changed.
     """
-    source = load_source(ports, name)
-    spec = source.background.spec
-    require_server(ports, source.background, required(ports.store, name).direction)
-
-    def decide(state: BackgroundState, at: datetime) -> BackgroundState | None:
-        """Take the file on disk as the registered one."""
-        if state.checksum == source.checksum:
-            return None
-        entry = HistoryEntry(
-            at=at,
-            action="repin",
-            from_status=state.status,
-            to_status=state.status,
-            by=request.by,
-            reason=request.reason,
-        )
-        same_cut = _cut_of(state.spec, state.direction) == _cut_of(spec, state.direction)
-        anew = state.plan is not None and not closed(state) and not same_cut
-        return evolve(
-            state,
-            checksum=source.checksum,
-            spec=spec,
-            description=source.description,
-            requires=source.requires,
-            phase=Phase.REPLAN if anew else state.phase,
-            history=(*state.history, entry)[-MAX_HISTORY:],
-        )
-
-    done = _act(ports, name, decide)
-    return evolve(done, repinned=done.changed)
-
-
-def _cut_of(spec: Spec, direction: Direction) -> tuple[object, ...]:
-    """Everything of a spec that a plan was made for."""
-    return (match_hash(spec, direction), spec.max_parallel, spec.partitions, spec.min_documents)
+    done = renew(ports, name, request, repin=True)
+    return Controlled(state=done.state, changed=done.effects.repin, repinned=done.effects.repin)
 
 
 def unlock(ports: Ports, name: str) -> Controlled:

@@ -156,6 +156,8 @@ def _turn_round(ports: Ports, known: BackgroundState, state: BackgroundState) ->
             f"{known.name!r} is {known.status} in the other direction; let it end, or cancel it first.",
             status=str(known.status),
         )
+    # It has ended, so that no lane begins a batch; those that are in the middle of one commit nothing of it any more.
+    ports.store.drop_leases(known.name)
     turned = evolve(
         state,
         revision=known.revision,
