@@ -20,6 +20,7 @@ from migronaut.migrator import load_migrator
 from migronaut_dramatiq.brokers import BROKER_URL, broker_from_url, require_answer
 from migronaut_dramatiq.declaring import DEFAULT_QUEUE
 from migronaut_dramatiq.orphans import die_with_parent
+from migronaut_dramatiq.short_logs import shorten_logs
 from migronaut_dramatiq.wiring import setup
 
 QUEUE = "MIGRONAUT_QUEUE"
@@ -37,6 +38,7 @@ def boot() -> None:
         SystemExit: Something is missing or wrong; one line says what, and the code is the error's.
     """
     die_with_parent()
+    shorten_logs()
     try:
         _boot(os.environ)
     except MigronautError as error:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from contextvars import ContextVar
 from typing import Any
 
 from attrs import frozen
 from dramatiq import Broker, Message, MessageProxy, Middleware, Worker
 
+from migronaut_dramatiq.admission import refusal_of, refuse
 from migronaut_dramatiq.queue import DramatiqQueue
 from migronaut_dramatiq.ticker import Ticker
 
 _LAST_BEAT = 5.0
 """Seconds that a worker which shuts down waits for the beat it is in; whatever is cut off is healed elsewhere."""
 
+_LOGGER = logging.getLogger("migronaut.dramatiq")
 _MESSAGE: ContextVar[Message[Any] | None] = ContextVar("migronaut_dramatiq_message", default=None)
 
 
@@ -72,9 +75,21 @@ class MigronautMiddleware(Middleware):
             attached.ticker.join(_LAST_BEAT)
 
     def before_process_message(self, broker: Broker, message: MessageProxy) -> None:
-        """Keep the message for the actor that is about to run in this thread."""
-        if message.actor_name in self._attached:
+        """Keep the message for the actor that is about to run in this thread; refuse one that is not ours."""
+        attached = self._attached.get(message.actor_name)
+        if attached is None:
+            return
+        queue_name = attached.queue.actor.queue_name
+        why = refusal_of(message, broker=broker, queue_name=queue_name)
+        if why is None:
             _MESSAGE.set(message.copy())
+            return
+        _LOGGER.error(
+            "A message of %s was refused, nothing of it was run, and it is a dead letter now. %s",
+            message.actor_name,
+            why,
+        )
+        refuse(message, why, queue_name=queue_name)
 
     def after_process_message(
         self, broker: Broker, message: MessageProxy, *, result: Any = None, exception: BaseException | None = None
@@ -93,5 +108,7 @@ def middleware_of(broker: Broker) -> MigronautMiddleware:
         if isinstance(middleware, MigronautMiddleware):
             return middleware
     added = MigronautMiddleware()
-    broker.add_middleware(added)
+    # Before all others: they obey the options of a message.
+    first = type(broker.middleware[0]) if broker.middleware else None
+    broker.add_middleware(added, before=first)
     return added

@@ -96,4 +96,4 @@ class DramatiqQueue:
 
 def _name(job: object) -> str:
     """What a job is called in the log; a row must not fail for want of it."""
-    return str(job.options.get("migronaut_hint", job.message_id)) if isinstance(job, Message) else "unknown job"
+    return row(job.options.get("migronaut_hint", job.message_id)) if isinstance(job, Message) else "unknown job"
