@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from attrs import define, field
@@ -17,11 +17,8 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from migronaut.embedded import EmbeddedMongo
 from migronaut.embedded.mongo import REPLICA_SET
+from waiting import PATIENCE, wait_until
 
-PATIENCE = 60.0
-"""Seconds that anything may take on a busy machine."""
-
-_LOOK = 0.05
 _ANSWER_MS = 2000
 _STEP_DOWN = {"replSetStepDown": 5, "secondaryCatchUpPeriodSecs": 4}
 _PRODUCER = "stopReplProducer"
@@ -29,17 +26,6 @@ _PRODUCER = "stopReplProducer"
 _SETTINGS = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 500, "heartbeatTimeoutSecs": 2}
 
 Client = MongoClient[dict[str, Any]]
-
-
-def wait_until(condition: Callable[[], Any], *, what: str, within: float = PATIENCE) -> Any:
-    """What ``condition`` answers once it is true; an answer that does not come counts as none."""
-    end, pause = time.monotonic() + within, threading.Event()
-    while True:
-        with suppress(PyMongoError):
-            if answer := condition():
-                return answer
-        assert time.monotonic() < end, f"not within {within:g} s: {what}"
-        pause.wait(_LOOK)
 
 
 class Member(EmbeddedMongo):
@@ -79,8 +65,22 @@ class Member(EmbeddedMongo):
         self.kill()
         super().stop()
 
+    def _command(self, port: int, directory: Path) -> Sequence[str]:
+        # Whoever comes back goes on from the last checkpoint of its storage, so that there is one every few seconds.
+        return [*super()._command(port, directory), "--syncdelay", "3"]
+
     def _settle(self, deadline: float) -> None:
         """Ready with its first answer: alone it is nothing."""
+
+    def told(self) -> str:
+        """How it sees the set, for a test that failed."""
+        if not self.running:
+            return f"{self.host}: dead"
+        try:
+            seen = self.direct.admin.command("replSetGetStatus")["members"]
+        except PyMongoError as error:
+            return f"{self.host}: {error}"
+        return f"{self.host}: " + ", ".join(f"{one['name']} {one['stateStr']} {one.get('optimeDate')}" for one in seen)
 
 
 @define
@@ -110,11 +110,15 @@ class Cluster:
         for member in self.members:
             member.stop()
 
+    def told(self) -> str:
+        """How each sees the others."""
+        return "\n".join(["", *(member.told() for member in self.members)])
+
     # ------------------------------------------------------------------ who is who
 
     def primary(self) -> Member:
         """The one that takes writes, once there is one."""
-        found: Member = wait_until(self._elected, what="a primary")
+        found: Member = wait_until(self._elected, what=self.told)
         return found
 
     def secondaries(self) -> list[Member]:
@@ -139,7 +143,7 @@ class Cluster:
     def step_down(self) -> Member:
         """The primary hands over to another, which is returned."""
         before = self.primary()
-        wait_until(lambda: self._stepped_down(before), what="the primary steps down")
+        wait_until(lambda: self._stepped_down(before), what=self.told)
         return self.primary()
 
     def _stepped_down(self, member: Member) -> bool:
@@ -149,10 +153,14 @@ class Cluster:
         member.direct.admin.command(_STEP_DOWN)
         return True
 
+    def kill(self, member: Member) -> None:
+        """``kill -9``."""
+        member.kill()
+
     def kill_primary(self) -> Member:
-        """``kill -9``; the dead one, for ``restart``."""
+        """The dead one, for ``restart``."""
         primary = self.primary()
-        primary.kill()
+        self.kill(primary)
         return primary
 
     def restart(self, member: Member) -> None:
@@ -168,12 +176,12 @@ class Cluster:
         self._late |= set(members)
         for member, count in before.items():
             asked = {"waitForFailPoint": _PRODUCER, "timesEntered": count + 1, "maxTimeMS": int(PATIENCE * 1000)}
-            wait_until(lambda member=member, asked=asked: member.direct.admin.command(asked), what="it stands still")
+            wait_until(lambda member=member, asked=asked: member.direct.admin.command(asked), what=self.told)
 
     def resume_replication(self) -> None:
         """The late ones catch up."""
         for member in list(self._late):
-            wait_until(lambda member=member: [member.fail(_PRODUCER, "off")], what="the member answers")
+            wait_until(lambda member=member: [member.fail(_PRODUCER, "off")], what=self.told)
             self._late.remove(member)
 
     def freeze(self, member: Member) -> None:
@@ -201,11 +209,11 @@ class Cluster:
         for member in self.members:
             if not member.running:
                 member.restart()
-        wait_until(lambda: all(_takes_part(member) for member in self.members), what="all members take part")
+        wait_until(lambda: all(_takes_part(member) for member in self.members), what=self.told)
         everywhere = WriteConcern(len(self.members), wtimeout=_ANSWER_MS)
         with MongoClient[dict[str, Any]](self.uri) as client:
             probes = client.get_database("cluster_kit", write_concern=everywhere).probes
-            wait_until(lambda: probes.insert_one({}).acknowledged, what="a write reaches all members")
+            wait_until(lambda: probes.insert_one({}).acknowledged, what=self.told)
 
 
 def _takes_part(member: Member) -> bool:

@@ -9,8 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +19,7 @@ from pymongo.database import Database
 
 from migronaut import Migrator
 from migronaut.engine.operator.status import BackgroundStatus
+from waiting import wait_until
 
 DOCUMENTS = 20_000
 LANES = 4
@@ -35,7 +34,6 @@ POISON = {"_id": "poisoned-0f3d", "note": "marker-7c21"}
 """A document that makes the transform raise; its id and its content must not leave the database."""
 
 _PATH = [Path(__file__).parents[2] / "src", Path(__file__).parents[1]]
-_LOOK = 0.05
 _FILE = '''\
 """Orders keep where they go under shipping."""
 
@@ -91,16 +89,6 @@ class Library(Protocol):
 
     def kept(self) -> bytes:
         """All that the broker keeps."""
-
-
-def wait_until(condition: Callable[[], Any], *, within: float, what: Callable[[], str] | str) -> Any:
-    """What ``condition`` answers once it is true."""
-    end, pause = time.monotonic() + within, threading.Event()
-    while not (answer := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {within:g} s: {what if isinstance(what, str) else what()}")
-        pause.wait(_LOOK)
-    return answer
 
 
 class Worker:

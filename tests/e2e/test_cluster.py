@@ -14,10 +14,10 @@ from e2e.cluster_run import (
     FILES,
     Application,
     Commands,
-    assert_nothing_lost,
-    assert_workers_are_well,
+    assert_exact,
     when_migrated,
 )
+from waiting import wait_until
 
 pytestmark = [
     pytest.mark.chaos,
@@ -67,7 +67,22 @@ def test_elections_cost_neither_a_document_nor_a_write_of_the_application(cluste
         dead = cluster.kill_primary()
         when_migrated(run, DOCUMENTS // 2)  # two of three are a majority
         application.insert_no_more()
-        cluster.restart(dead)
+        dead.restart()
     run.ends("completed")
-    assert_nothing_lost(run, application)
-    assert_workers_are_well(run)
+    assert_exact(run)
+    application.assert_kept(run.db)
+
+
+@pytest.mark.parametrize("library", [pytest.param(_commands, id="commands")], indirect=True)
+@pytest.mark.parametrize("run", ["function"], indirect=True)
+def test_a_primary_that_stands_still_costs_time_only(cluster: Cluster, run: Chaos) -> None:
+    """Its connections stay open, so that nobody is told that nothing will come."""
+    run.start()
+    when_migrated(run, DOCUMENTS // 6)
+    frozen = cluster.primary()
+    cluster.freeze(frozen)
+    others = cluster.primary().direct[run.db.name].orders
+    wait_until(lambda: others.count_documents({"schema_version": 2}) >= DOCUMENTS // 2, what=run.told)
+    cluster.thaw(frozen)
+    run.ends("completed")
+    assert_exact(run)
