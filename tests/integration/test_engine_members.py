@@ -68,7 +68,9 @@ def test_one_member_in_trouble_holds_nothing_up(
 
 
 @BOTH
-def test_without_a_majority_a_migration_waits(cluster: Cluster, cluster_db: Database[Any], background: Declaring, begun: str) -> None:
+def test_without_a_majority_a_migration_waits(
+    cluster: Cluster, cluster_db: Database[Any], background: Declaring, begun: str
+) -> None:
     seeded(cluster_db)
     late, waiting, ends = threading.Event(), Waiting(), []
 
