@@ -23,12 +23,13 @@ LONG_POLL = 300.0
 
 def coordinator(migration: str, seq: int = 0) -> Hint:
     """A hint for a scripted coordinator."""
-    return Hint(id=f"{migration}-{seq}", payload=CoordinatorJob(migration=migration, run="r", seq=seq))
+    return Hint(id=f"{migration}-{seq}", payload=CoordinatorJob(migration=f"{migration}.py", run="r", seq=seq))
 
 
 def lane(migration: str, number: int, seq: int = 0) -> Hint:
     """A hint for a scripted lane."""
-    return Hint(id=f"{migration}-l{number}-{seq}", payload=LaneJob(migration=migration, run="r", seq=seq, lane=number))
+    payload = LaneJob(migration=f"{migration}.py", run="r", seq=seq, lane=number)
+    return Hint(id=f"{migration}-l{number}-{seq}", payload=payload)
 
 
 class Script:
@@ -45,7 +46,7 @@ class Script:
         if isinstance(parsed, VerifyJob):
             self._write("beat")
             return Finish(result="beat")
-        directive: Directive = getattr(self, f"_{parsed.migration}")(parsed)
+        directive: Directive = getattr(self, f"_{parsed.migration.removesuffix('.py')}")(parsed)
         return directive
 
     def _chain(self, job: CoordinatorJob) -> Directive:
