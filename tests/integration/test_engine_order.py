@@ -18,6 +18,7 @@ from migronaut.engine.operator import controls
 from migronaut.engine.operator.registering import register
 from migronaut.engine.operator.verify import OnDrift, verify
 from migronaut.engine.stopping import StopEvent
+from waiting import wait_until
 
 ONE, TWO, THREE = "0001_one.py", "0002_two.py", "0003_three.py"
 CHAIN = (ONE, TWO, THREE)
@@ -97,8 +98,8 @@ def test_two_processes_that_work_all_of_them_leave_nothing_behind(rig: Rig, db: 
     def look_then_work() -> None:
         while not isinstance(other.coordinate(name=ONE), Process):
             pass
-        assert reason(other.coordinate(name=TWO)).startswith("waits for")
-        assert reason(other.coordinate(name=THREE)).startswith("waits for")
+        for name in (TWO, THREE):
+            wait_until(lambda name=name: reason(other.coordinate(name=name)).startswith("waits for"), what=name)
         looked.set()
         drive_all(other.engine, CHAIN, owner=other.owner, stop=StopEvent())
 

@@ -148,7 +148,7 @@ def test_an_on_error_that_exits_does_not_end_the_runner(migrator: Migrator, tmp_
     for number in (1, 2):
         (tmp_path / f"000{number}_things.py").write_text(FILE.replace('doc["n"] += 1', "raise ValueError"))
     with BackgroundRunner(migrator, poll=0.05, on_error=on_error):
-        migrator.up(only="0001_things.py")
+        migrator.up("0001_things.py")
         until(lambda: len(told) == 1)
         migrator.up()
         until(lambda: len(told) == 2)
