@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from migronaut.core.ports import Owner, Store
-from migronaut.core.state import BackgroundState, Status
-from migronaut.engine.states import Change
+from migronaut.core.ports import Owner
+from migronaut.core.state import Status
+from migronaut.engine import Ports
 from migronaut.memory import MemoryLocks
 from migronaut.simulation import simulate
 from migronaut.simulation.command import main
@@ -126,11 +126,11 @@ def test_a_schedule_may_be_shorter_than_the_run() -> None:
 def test_somebody_who_never_rests_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that asks the database without a pause gives nobody else a turn; it must not hang the simulation."""
 
-    def ask_for_ever(store: Store, name: str, decide: Change) -> BackgroundState:
+    def ask_for_ever(ports: Ports, name: str, *_: object, **__: object) -> None:
         while True:
-            store.load(name)
+            ports.store.load(name)
 
-    monkeypatch.setattr("migronaut.engine.operator.controls.change", ask_for_ever)
+    monkeypatch.setattr("migronaut.engine.operator.controls.renew", ask_for_ever)
     result = simulate(0, schedule=(), max_steps=2000)
     assert result.violation is not None
     assert result.violation.invariant == "termination"
