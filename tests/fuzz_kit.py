@@ -82,7 +82,9 @@ def _mutate(draw: st.DrawFn, document: Any, values: st.SearchStrategy[Any]) -> N
             other, name = draw(st.sampled_from(places))
             within[key] = _copy(other[name])
         case _ if isinstance(within, dict):
-            within[draw(st.sampled_from(["$where", f"x{MARK}", "schema", "_id", ""]) | TEXTS)] = draw(values)
+            # No name in a database holds a zero byte or half a character.
+            names = STORED_TEXTS if values is STORED else TEXTS
+            within[draw(st.sampled_from(["$where", f"x{MARK}", "schema", "_id", ""]) | names)] = draw(values)
         case _:
             within.append(draw(values))
 
