@@ -23,7 +23,7 @@ from pymongo.errors import BulkWriteError, PyMongoError
 
 from contract.documents_fixture import InMemory, OnMongo, opened
 from contract.machine_kit import IDS, budget, outcome, plain
-from migronaut.core.ports import Checkpoint, Documents, GuardedResult, Write, WriteRefusedError
+from migronaut.core.ports import Checkpoint, Documents, GuardedResult, Rewriting, Write, WriteRefusedError
 from migronaut.core.state import Counters, Cursor, Direction, Guard, Partition, Scope, Spec
 from migronaut.memory.server.order import Key, as_stored, bracket_of, sort_key
 from migronaut.mongo.documents import MongoDocuments
@@ -329,9 +329,8 @@ class DocumentMachine(RuleBasedStateMachine):
 
     @rule(match=MATCHES, stages=STAGES, scope=scopes(), only=st.none() | st.just(IDS) | WANTED, without=SOME_IDS)
     def rewrite(self, match: Any, stages: Any, scope: Any, only: Any, without: list[Any]) -> None:
-        self._same(
-            lambda side: outcome(lambda: side.ports[0].rewrite(match, stages, scope[0], only=only, without=without))
-        )
+        what = Rewriting(match=match, stages=stages, scope=scope[0], only=only, without=without)
+        self._same(lambda side: outcome(lambda: side.ports[0].rewrite(what)))
 
     @rule(ids=WANTED, match=MATCHES, stages=STAGES)
     def still_matching(self, ids: list[Any], match: Any, stages: Any) -> None:

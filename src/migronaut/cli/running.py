@@ -67,9 +67,11 @@ def work_and_show(
     raised: list[BaseException] = []
 
     def others() -> tuple[str, ...]:
+        """Migrations that have become active meanwhile, where none was named."""
         return () if named else looker.follow(migrations.active())
 
     def work() -> None:
+        """Work in this thread, and keep what is raised."""
         try:
             done.append(migrations.work(looker.names, concurrency=concurrency, stop=stop, more=others))
         except BaseException as error:
@@ -120,6 +122,7 @@ class _Teller(logging.Handler):
         self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Show a warning of the engine above the view."""
         text = record.getMessage()
         told = record.levelno >= logging.WARNING or record.name == RAISED_LOG
         if told and record.name != WAITING_LOG and text not in self._told:

@@ -21,6 +21,7 @@ def stopping(say: Callable[[str], None]) -> Iterator[StopEvent]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def handle(number: int, _: FrameType | None) -> None:
+        """Ask to stop; the second time, at once."""
         if stop.is_set():
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

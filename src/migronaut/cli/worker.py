@@ -149,6 +149,7 @@ def _several(processes: int, url: str) -> int:
     asked: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:
+        """Hand the signal on to the workers."""
         asked.append(number)
         for child in children:
             if child.poll() is None:

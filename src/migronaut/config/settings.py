@@ -132,6 +132,7 @@ def _directory(value: object) -> Path:
 
 def _seconds(low: float, high: float) -> Check:
     def check(value: object) -> float:
+        """Accept seconds or a timedelta in the range."""
         plain = value.total_seconds() if isinstance(value, timedelta) else value
         if isinstance(plain, bool) or not isinstance(plain, int | float) or not low <= plain <= high:
             raise RefusedError(f"must be a number of seconds from {low:g} to {high:g}")
@@ -142,6 +143,7 @@ def _seconds(low: float, high: float) -> Check:
 
 def _choice(*allowed: str) -> Check:
     def check(value: object) -> object:
+        """Accept one of the words."""
         if not isinstance(value, str) or value not in allowed:
             raise RefusedError(f"must be {' or '.join(allowed)}")
         return value

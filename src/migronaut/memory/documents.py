@@ -17,6 +17,7 @@ from migronaut.core.ports import (
     Condition,
     GuardedResult,
     PortError,
+    Rewriting,
     Settled,
     Stages,
     UnderWay,
@@ -247,13 +248,9 @@ class MemoryDocuments:
     def rewrite_fenced(
         self,
         partition: Partition,
-        match: Mapping[str, Any],
-        stages: Stages,
-        scope: Scope,
+        rewriting: Rewriting,
         *,
         checkpoint: CheckpointForCount,
-        only: Sequence[Any] | None = None,
-        without: Sequence[Any] = (),
         timeout: float | None = None,
     ) -> int:
         """One snapshot transaction; the first writer wins. It never takes long: a hook raises ``WriteTooSlowError``.
@@ -262,49 +259,39 @@ class MemoryDocuments:
             TransactionsUnsupportedError: The server was made without transactions.
             LeaseLostError, WriteConflictError, WriteRefusedError: Nothing was written.
         """
-        run = compile_pipeline(stages)
+        run, matches = compile_pipeline(rewriting.stages), compile_query(rewriting.match)
         with self._transaction(partition) as (work, commit):
             changed = 0
-            for key in self._keys_of(match, scope, only, without):
+            for key in self._keys_of(rewriting):
                 self._server.reach("documents.rewrite_fenced.document")
                 stored = work.get(key)
-                if stored is not None and compile_query(match)(stored.document):
+                if stored is not None and matches(stored.document):
                     changed += work.replace(key, run(stored.raw))
             self._server.reach("documents.rewrite_fenced.rewritten")
             commit(checkpoint(changed), "documents.rewrite_fenced")
         return changed
 
-    def rewrite(
-        self,
-        match: Mapping[str, Any],
-        stages: Stages,
-        scope: Scope,
-        *,
-        only: Sequence[Any] | None = None,
-        without: Sequence[Any] = (),
-    ) -> int:
+    def rewrite(self, rewriting: Rewriting) -> int:
         """One document after the other, each in one step, up to the first that is refused."""
-        run = compile_pipeline(stages)
+        run, matches = compile_pipeline(rewriting.stages), compile_query(rewriting.match)
         changed = 0
-        for key in self._keys_of(match, scope, only, without):
+        for key in self._keys_of(rewriting):
             self._server.reach("documents.rewrite.document")
             with self._server.lock:
                 work = self._collection.begin()
                 stored = work.get(key)
-                if stored is None or not compile_query(match)(stored.document):
+                if stored is None or not matches(stored.document):
                     continue
                 changed += work.replace(key, run(stored.raw))
                 work.commit()
         self._server.reach("documents.rewrite.rewritten")
         return changed
 
-    def _keys_of(
-        self, match: Mapping[str, Any], scope: Scope, only: Sequence[Any] | None, without: Sequence[Any]
-    ) -> list[Key]:
-        left_out = _keys(without)
+    def _keys_of(self, rewriting: Rewriting) -> list[Key]:
+        left_out = _keys(rewriting.without)
         with self._server.lock:
-            chosen = _keys(only) if only is not None else self._within(scope)
-            return [key for key, _ in self._matching(match) if key in chosen and key not in left_out]
+            chosen = self._within(rewriting.scope) if rewriting.only is None else _keys(rewriting.only)
+            return [key for key, _ in self._matching(rewriting.match) if key in chosen and key not in left_out]
 
     def _within(self, scope: Scope) -> frozenset[Key]:
         rows = self._collection.scan(after=_start(scope, None), upto=_end(scope))

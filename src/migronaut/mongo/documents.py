@@ -26,6 +26,7 @@ from migronaut.core.ports import (
     CheckpointForCount,
     Condition,
     GuardedResult,
+    Rewriting,
     Settled,
     Stages,
     TookTooLongError,
@@ -250,23 +251,19 @@ class MongoDocuments:
     def rewrite_fenced(
         self,
         partition: Partition,
-        match: Mapping[str, Any],
-        stages: Stages,
-        scope: Scope,
+        rewriting: Rewriting,
         *,
         checkpoint: CheckpointForCount,
-        only: Sequence[Any] | None = None,
-        without: Sequence[Any] = (),
         timeout: float | None = None,
     ) -> int:
         """One short snapshot transaction: one update by pipeline, checkpoint, commit."""
-        query = _chosen(match, scope, only, without)
+        query = _chosen(rewriting)
         limit = {} if timeout is None else {"maxTimeMS": max(1, int(timeout * 1000))}
 
         def once(hint: Hint) -> int:
             """Rewrite in one transaction, by this index."""
             with self._transaction(partition) as session:
-                changed = self._pipelines.rewrite(query, stages, hint=hint, session=session, **limit)
+                changed = self._pipelines.rewrite(query, rewriting.stages, hint=hint, session=session, **limit)
                 self.interrupt("documents.rewrite_fenced.rewritten")
                 self._store.checkpoint(partition, checkpoint(changed), session=session)
                 self.interrupt("documents.rewrite_fenced.before-commit")
@@ -274,28 +271,20 @@ class MongoDocuments:
             return changed
 
         with translating():
-            changed = self._hints.using(once) if only is None else once(BY_ID)
+            changed = self._hints.using(once) if rewriting.only is None else once(BY_ID)
         self.interrupt("documents.rewrite_fenced.committed")
         return changed
 
-    def rewrite(
-        self,
-        match: Mapping[str, Any],
-        stages: Stages,
-        scope: Scope,
-        *,
-        only: Sequence[Any] | None = None,
-        without: Sequence[Any] = (),
-    ) -> int:
+    def rewrite(self, rewriting: Rewriting) -> int:
         """One update by pipeline, atomic for each document."""
-        query = _chosen(match, scope, only, without)
+        query = _chosen(rewriting)
 
         def once(hint: Hint) -> int:
             """Rewrite by itself, by this index."""
-            return self._pipelines.rewrite(query, stages, hint=hint, writeConcern=self._before_checkpoint)
+            return self._pipelines.rewrite(query, rewriting.stages, hint=hint, writeConcern=self._before_checkpoint)
 
         with translating():
-            changed = self._hints.using(once) if only is None else once(BY_ID)
+            changed = self._hints.using(once) if rewriting.only is None else once(BY_ID)
         self.interrupt("documents.rewrite.rewritten")
         return changed
 
@@ -321,12 +310,11 @@ def _capped(timeout: float | None) -> Iterator[dict[str, Any]]:
             raise TookTooLongError from error
 
 
-def _chosen(
-    match: Mapping[str, Any], scope: Scope, only: Sequence[Any] | None, without: Sequence[Any]
-) -> dict[str, Any]:
+def _chosen(rewriting: Rewriting) -> dict[str, Any]:
     """The query for what a pipeline rewrites."""
-    chosen = scope_filter(scope, None) if only is None else {"_id": {"$in": list(only)}}
-    return all_of(match, chosen, _excluding(without))
+    only = rewriting.only
+    chosen = scope_filter(rewriting.scope, None) if only is None else {"_id": {"$in": list(only)}}
+    return all_of(rewriting.match, chosen, _excluding(rewriting.without))
 
 
 def _hinted(hint: Hint | None) -> dict[str, Any]:

@@ -25,18 +25,21 @@ def worker(world: World, disk: str) -> Actor:
     job: list[Any] = []
 
     def work(payload: object, job_: Any) -> object:
+        """Do one job, and know which it is in case of a crash."""
         job[:] = [payload]
         result = do_job(process, payload, job_)
         job.clear()
         return result
 
     def body() -> None:
+        """What the actor does until the end."""
         while not process.queue.stopping.is_set():
             if not queue.run_one(work):
                 scheduler.wait_until(queue.next_due)
         scheduler.revive(actor, delay=RESTARTS[scheduler.decisions.choose(len(RESTARTS))])
 
     def crashed() -> None:
+        """Let the job at hand come again, perhaps."""
         if job and scheduler.decisions.draw(scheduler.weights.redelivered):
             scheduler.seen["job redelivered"] += 1
             scheduler.timeline.at(5.0, lambda: process.queue.redeliver(job[0]))
@@ -66,6 +69,7 @@ def runner(world: World, disk: str) -> Actor:
             return  # any other error of a port is one that the engine should have dealt with
 
     def body() -> None:
+        """What the actor does until the end."""
         while True:
             run()
             world.scheduler.rest(40.0)
@@ -84,6 +88,7 @@ def bystander(world: World) -> Actor:
         process.engine.coordinate(name, owner=process.owner, stop=process.queue.stopping)
 
     def body() -> None:
+        """What the actor does until the end."""
         while not world.calm:
             world.scheduler.rest(random.choice((1.0, 5.0, 30.0)))
             leniently(look)
@@ -97,6 +102,7 @@ def beat(world: World, name: str = "beat") -> Actor:
     process = Process(world, "worker-0")
 
     def body() -> None:
+        """What the actor does until the end."""
         number = 0
         while True:
             number += 1

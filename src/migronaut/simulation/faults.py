@@ -88,6 +88,7 @@ def weights_of(random: Random) -> Weights:
     """The weights of one seed: each kind of fault is often off, mostly rare, sometimes frequent."""
 
     def rate(common: float) -> float:
+        """A rate that this seed has off, rare, as it is, or frequent."""
         return common * random.choice((0.0, 0.3, 1.0, 3.0))
 
     points = {

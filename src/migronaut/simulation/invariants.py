@@ -134,6 +134,7 @@ class Invariants:
         free = before is not None and (before.status is TicketStatus.WAITING or before.due <= self.server.now())
 
         def told(claimed: Ticket | None) -> None:
+            """Look at the call's result."""
             if claimed is None:
                 self.scheduler.seen["stale hint"] += 1
             elif before is None or not free or (before.run, before.seq) != (run, seq):
@@ -147,6 +148,7 @@ class Invariants:
             return None
 
         def told(_: object) -> None:
+            """Look at the call's result."""
             if self.server.tickets.get(ticket.id) is not before:
                 self._wrong("tickets", "a ticket was changed by somebody who had lost it")
 
@@ -158,6 +160,7 @@ class Invariants:
         before = self.server.states[state.name]
 
         def told(saved: BackgroundState | None) -> None:
+            """Look at the call's result."""
             after = self.server.states[state.name]
             if saved is None:
                 self.scheduler.seen["lost compare-and-set"] += 1

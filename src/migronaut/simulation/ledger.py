@@ -46,6 +46,7 @@ class _ObservedCollection(MemoryCollection):
         self._name = name
 
     def change(self, before: Mapping[Key, Stored], after: Mapping[Key, Stored | None]) -> None:
+        """Note what a commit writes, then write it."""
         previous = {key: before.get(key) for key in after}
         super().change(before, after)
         for key, stored in after.items():

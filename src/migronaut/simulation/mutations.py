@@ -11,8 +11,8 @@ from attrs import evolve
 
 from migronaut.core.coordinator import FileFact, Verdict, verdict
 from migronaut.core.lane import Outcome
-from migronaut.core.ports import Claim, Owner, Pass, Stages, Write
-from migronaut.core.state import BackgroundState, Guard, Partition, Scope, Spec
+from migronaut.core.ports import Claim, Owner, Pass, Rewriting, Write
+from migronaut.core.state import BackgroundState, Guard, Partition, Spec
 from migronaut.core.tickets import Ticket
 from migronaut.engine import Catalog
 from migronaut.engine.sources import Found
@@ -43,6 +43,7 @@ def _is_there(work: Work, write: Write) -> bool:
 
 def _without(field: Callable[[Spec], str | None]) -> Callable[..., dict[str, Any]]:
     def filter_without(original: Mapping[str, Any], *, spec: Spec, guard: Guard) -> dict[str, Any]:
+        """The guard's filter without that field."""
         where = guard_filter(original, spec=spec, guard=guard)
         return {name: value for name, value in where.items() if name != field(spec)}
 
@@ -95,12 +96,15 @@ def _save_blindly(self: MemoryStore, state: BackgroundState) -> BackgroundState 
 
 
 _rewrite = MemoryDocuments.rewrite
+_rewrite_fenced = MemoryDocuments.rewrite_fenced
 
 
-def _rewrite_anything(
-    self: MemoryDocuments, match: Mapping[str, Any], stages: Stages, scope: Scope, **chosen: Any
-) -> int:
-    return _rewrite(self, {}, stages, scope, **chosen)
+def _rewrite_anything(self: MemoryDocuments, rewriting: Rewriting) -> int:
+    return _rewrite(self, evolve(rewriting, match={}))
+
+
+def _rewrite_anything_fenced(self: MemoryDocuments, partition: Partition, rewriting: Rewriting, **given: Any) -> int:
+    return _rewrite_fenced(self, partition, evolve(rewriting, match={}), **given)
 
 
 def _never_closed(state: BackgroundState) -> bool:
@@ -143,7 +147,9 @@ MUTATIONS: Mapping[str, Mutation] = {
     "rolled-generation": lambda: patch("migronaut.engine.coordinator.closing.closed", _never_closed),
     "final-count": lambda: patch("migronaut.engine.coordinator.closing.verdict", _without_count),
     "control": lambda: patch("migronaut.core.lane.control", _no_control),
-    "match-of-a-pipeline": lambda: patch.object(MemoryDocuments, "rewrite", _rewrite_anything),
+    "match-of-a-pipeline": lambda: patch.multiple(
+        MemoryDocuments, rewrite=_rewrite_anything, rewrite_fenced=_rewrite_anything_fenced
+    ),
     "file-checksum": lambda: patch("migronaut.engine.lane.slice.find_source", _any_file),
     "heal": lambda: patch.object(Producer, "heal", _no_heal),
 }

@@ -110,6 +110,7 @@ class _Proxy:
         repeatable = point in _REPEATABLE
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            """The call with its points before and after."""
             happened = scheduler.point(before, where)
             if happened is Event.FAIL:
                 failure = failures[scheduler.decisions.choose(len(failures))]

@@ -71,6 +71,7 @@ class _Handler:
         self._work = work
 
     def handle(self, payload: object, job: MemoryJob) -> Directive:
+        """Work one message."""
         self._work(payload, job)
         return Finish(result="done")
 

@@ -140,6 +140,7 @@ class World:
         ours = self._surroundings(watch, Driver(_OUR_CONCERN))
 
         def documents(spec: Spec) -> Documents:
+            """The port of a process, watched."""
             port = HintedDocuments(server, spec.collection, index=self.index, used=spec.versioned)
             if raw:
                 return port

@@ -69,6 +69,26 @@ class Settled:
 Stages = Sequence[Mapping[str, Any]]
 """A pipeline of an update."""
 
+
+@frozen(kw_only=True)
+class Rewriting:
+    """What the server is to rewrite itself, and how.
+
+    Args:
+        match: Query for the documents that are still to do.
+        stages: The whole pipeline.
+        scope: Where they lie.
+        only: No other documents than these; None = all of the scope.
+        without: Ids to leave alone.
+    """
+
+    match: Mapping[str, Any]
+    stages: Stages
+    scope: Scope
+    only: Sequence[Any] | None = None
+    without: Sequence[Any] = ()
+
+
 CheckpointFor = Callable[[frozenset[int]], Checkpoint]
 """From the indexes of the writes that were left out to the checkpoint of that commit."""
 
@@ -186,19 +206,14 @@ class Documents(Protocol):
     def rewrite_fenced(
         self,
         partition: Partition,
-        match: Mapping[str, Any],
-        stages: Stages,
-        scope: Scope,
+        rewriting: Rewriting,
         *,
         checkpoint: CheckpointForCount,
-        only: Sequence[Any] | None = None,
-        without: Sequence[Any] = (),
         timeout: float | None = None,
     ) -> int:
-        """One transaction: run a pipeline on each matching document of a scope, checkpoint under the lease, commit.
+        """One transaction: run a pipeline on each matching document, checkpoint under the lease, commit.
 
         Args:
-            only: No other documents than these.
             timeout: Seconds that the update may take.
 
         Returns:
@@ -210,19 +225,8 @@ class Documents(Protocol):
                 Nothing was written. Nobody says which document is refused.
         """
 
-    def rewrite(
-        self,
-        match: Mapping[str, Any],
-        stages: Stages,
-        scope: Scope,
-        *,
-        only: Sequence[Any] | None = None,
-        without: Sequence[Any] = (),
-    ) -> int:
-        """Let the server run a pipeline on each matching document of a scope, one after the other.
-
-        Args:
-            only: No other documents than these.
+    def rewrite(self, rewriting: Rewriting) -> int:
+        """Let the server run a pipeline on each matching document, one after the other.
 
         Returns:
             How many were changed.

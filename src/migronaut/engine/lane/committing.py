@@ -29,7 +29,7 @@ from migronaut.core.ports import (
     alone,
 )
 from migronaut.core.state import Counters, Cursor, Partition
-from migronaut.engine.lane.guards import Fates, GuardStrategy
+from migronaut.engine.lane.guards import Attempt, Fates, GuardStrategy
 from migronaut.engine.lane.items import Bad, Chunk, Conflicted, Item, Pending, checkpoint_of, id_of, refused
 from migronaut.engine.work import Work
 
@@ -124,14 +124,15 @@ class Committer:
             self._over_budget = True
             self._note(checkpoint_of(bad, self._given.store))
             return
-        fates = self._given.strategy.commit(
-            self._partition,
-            chunk,
+        attempt = Attempt(
+            partition=self._partition,
+            chunk=chunk,
             after=self._cursor,
             checkpoint=lambda fates: self._checkpoint(chunk, fates),
             under_way=under_way,
             check_left=self._check_left,
         )
+        fates = self._given.strategy.commit(attempt)
         self._took(chunk, fates)
 
     def _took(self, chunk: Chunk, fates: Fates) -> None:

@@ -43,6 +43,25 @@ class Fates:
 CheckpointOf = Callable[[Fates], Checkpoint]
 
 
+@frozen(kw_only=True)
+class Attempt:
+    """One chunk that is to be committed.
+
+    Args:
+        after: Where the partition is.
+        checkpoint: From what became of the chunk to the checkpoint that goes with it.
+        under_way: Called when what is left is to wait for the server.
+        check_left: Also make sure that results no longer match.
+    """
+
+    partition: Partition
+    chunk: Chunk
+    after: Cursor | None
+    checkpoint: CheckpointOf
+    under_way: UnderWay
+    check_left: bool
+
+
 class GuardStrategy(Protocol):
     """How one chunk is committed, and its checkpoint with it."""
 
@@ -57,23 +76,8 @@ class GuardStrategy(Protocol):
     def foresee(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items of the first batch of a pass by predicate, with those known to match for ever as ``Bad`` ones."""
 
-    def commit(
-        self,
-        partition: Partition,
-        chunk: Chunk,
-        *,
-        after: Cursor | None,
-        checkpoint: CheckpointOf,
-        under_way: UnderWay,
-        check_left: bool,
-    ) -> Fates:
-        """Write what is pending, checkpoint, and say what became of it.
-
-        Args:
-            after: Where the partition is.
-            under_way: Called when what is left is to wait for the server.
-            check_left: Also make sure that results no longer match.
-        """
+    def commit(self, attempt: Attempt) -> Fates:
+        """Write what is pending, checkpoint, and say what became of it."""
 
     def undone(self, pending: Sequence[Pending]) -> tuple[Sequence[Pending], Counters]:
         """After a refused commit: what of it is still to be written, and the counters of the rest."""
@@ -106,27 +110,18 @@ class _Writing:
 class SnapshotGuard(_Writing):
     """One short transaction; nothing of a failed commit remains."""
 
-    def commit(
-        self,
-        partition: Partition,
-        chunk: Chunk,
-        *,
-        after: Cursor | None,
-        checkpoint: CheckpointOf,
-        under_way: UnderWay,
-        check_left: bool,
-    ) -> Fates:
+    def commit(self, attempt: Attempt) -> Fates:
         """Compare bytes, update, checkpoint and commit together."""
-        writes = _writes(chunk)
+        writes = _writes(attempt.chunk)
         if not writes:
-            self.store.checkpoint(partition, checkpoint(Fates()))
+            self.store.checkpoint(attempt.partition, attempt.checkpoint(Fates()))
             return Fates()
         left_out = self.documents.write_same(
-            partition,
+            attempt.partition,
             writes,
-            checkpoint=lambda changed: checkpoint(Fates(left_out=changed)),
-            under_way=under_way,
-            must_leave=self.work.must_leave if check_left else None,
+            checkpoint=lambda changed: attempt.checkpoint(Fates(left_out=changed)),
+            under_way=attempt.under_way,
+            must_leave=self.work.must_leave if attempt.check_left else None,
         )
         return Fates(left_out=left_out)
 
@@ -135,21 +130,12 @@ class SnapshotGuard(_Writing):
 class FieldGuard(_Writing):
     """Each write is filtered by the version and revision that were read."""
 
-    def commit(
-        self,
-        partition: Partition,
-        chunk: Chunk,
-        *,
-        after: Cursor | None,
-        checkpoint: CheckpointOf,
-        under_way: UnderWay,
-        check_left: bool,
-    ) -> Fates:
+    def commit(self, attempt: Attempt) -> Fates:
         """Write, find out what became of the rest, then checkpoint."""
-        writes = _writes(chunk)
-        under_way()
-        fates = self._write(writes, check_left=check_left) if writes else Fates()
-        self.store.checkpoint(partition, checkpoint(fates))
+        writes = _writes(attempt.chunk)
+        attempt.under_way()
+        fates = self._write(writes, check_left=attempt.check_left) if writes else Fates()
+        self.store.checkpoint(attempt.partition, attempt.checkpoint(fates))
         return fates
 
     def _write(self, writes: Sequence[Write], *, check_left: bool) -> Fates:

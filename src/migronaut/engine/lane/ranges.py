@@ -10,22 +10,21 @@ committer halves the range.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from attrs import define, evolve, field, frozen
 
 from migronaut.core.ports import (
     Clock,
     Documents,
+    Rewriting,
     Store,
-    UnderWay,
     WriteConflictError,
     WriteTooLargeError,
     WriteTooSlowError,
 )
-from migronaut.core.state import Counters, Cursor, Partition
-from migronaut.engine.lane.guards import STILL_MATCHES, CheckpointOf, Fates
-from migronaut.engine.lane.items import Chunk, Item, Pending, id_of, refused
+from migronaut.core.state import Counters, Partition
+from migronaut.engine.lane.guards import STILL_MATCHES, Attempt, Fates
+from migronaut.engine.lane.items import Item, Pending, id_of, refused
 from migronaut.engine.work import Work
 from migronaut.errors import lease_lost
 
@@ -90,21 +89,20 @@ class _Ranging:
         again = frozenset(self.documents.still_matching(self.work.must_leave, self.work.stages, ids))
         return [refused(id_of(item), STILL_MATCHES) if item in again else item for item in items]
 
-    def _chosen(self, partition: Partition, chunk: Chunk, after: Cursor | None) -> dict[str, Any]:
-        """What is gone over: a whole batch from the cursor to its end, whatever has come since; a part by its ids."""
-        pending = chunk.pending()
-        last = id_of(chunk.items[-1])
-        scope = evolve(partition.scope, upper=last, bounded_above=True)
-        if after is not None:
-            scope = evolve(scope, lower=after.last_id, bounded_below=True)
+    def _rewriting(self, attempt: Attempt) -> Rewriting:
+        """A whole batch from the cursor to its end, whatever has come since; a part of it by its ids."""
+        chunk = attempt.chunk
+        scope = evolve(attempt.partition.scope, upper=id_of(chunk.items[-1]), bounded_above=True)
+        if attempt.after is not None:
+            scope = evolve(scope, lower=attempt.after.last_id, bounded_below=True)
         left_out = [id_of(item) for item in chunk.items if not isinstance(item, bytes)]
-        return {
-            "match": self.work.match,
-            "stages": self.work.stages,
-            "scope": scope,
-            "only": None if chunk.whole else [id_of(item) for item in pending],
-            "without": (*self.work.without, *left_out),
-        }
+        return Rewriting(
+            match=self.work.match,
+            stages=self.work.stages,
+            scope=scope,
+            only=None if chunk.whole else [id_of(item) for item in chunk.pending()],
+            without=(*self.work.without, *left_out),
+        )
 
 
 @frozen(kw_only=True)
@@ -122,28 +120,19 @@ class RangeInTransaction(_Ranging):
         """What fits into the time of one transaction."""
         return self.stride.documents
 
-    def commit(
-        self,
-        partition: Partition,
-        chunk: Chunk,
-        *,
-        after: Cursor | None,
-        checkpoint: CheckpointOf,
-        under_way: UnderWay,
-        check_left: bool,
-    ) -> Fates:
+    def commit(self, attempt: Attempt) -> Fates:
         """Rewrite, count, checkpoint and commit together."""
-        pending = len(chunk.pending())
+        pending = len(attempt.chunk.pending())
         if not pending:
-            self.store.checkpoint(partition, checkpoint(Fates()))
+            self.store.checkpoint(attempt.partition, attempt.checkpoint(Fates()))
             return Fates()
-        under_way()
+        attempt.under_way()
         started = self.clock.monotonic()
         try:
             changed = self.documents.rewrite_fenced(
-                partition,
-                **self._chosen(partition, chunk, after),
-                checkpoint=lambda changed: checkpoint(_fates(pending, changed)),
+                attempt.partition,
+                self._rewriting(attempt),
+                checkpoint=lambda changed: attempt.checkpoint(_fates(pending, changed)),
                 timeout=_LONGEST if pending > 1 else None,
             )
         except (WriteConflictError, WriteTooSlowError, WriteTooLargeError):
@@ -179,26 +168,17 @@ class RangeByFilter(_Ranging):
         """As the migration says."""
         return self.work.spec.batch_size
 
-    def commit(
-        self,
-        partition: Partition,
-        chunk: Chunk,
-        *,
-        after: Cursor | None,
-        checkpoint: CheckpointOf,
-        under_way: UnderWay,
-        check_left: bool,
-    ) -> Fates:
+    def commit(self, attempt: Attempt) -> Fates:
         """Rewrite, then checkpoint."""
-        pending = len(chunk.pending())
-        under_way()
+        pending = len(attempt.chunk.pending())
+        attempt.under_way()
         fates = Fates()
         if pending:
-            self._look_at_lease(partition)
-            fates = _fates(pending, self.documents.rewrite(**self._chosen(partition, chunk, after)))
+            self._look_at_lease(attempt.partition)
+            fates = _fates(pending, self.documents.rewrite(self._rewriting(attempt)))
         asked = self.clock.monotonic()
         # Neither it nor the update before it waits for a majority; the count at the end of the pass does.
-        self.store.checkpoint(partition, checkpoint(fates), durable=False)
+        self.store.checkpoint(attempt.partition, attempt.checkpoint(fates), durable=False)
         self.lease.at = asked
         return fates
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 import bson
 import pytest
 
-from migronaut.core.ports import Checkpoint, WriteConflictError, WriteRefusedError
+from migronaut.core.ports import Checkpoint, Rewriting, Stages, WriteConflictError, WriteRefusedError
 from migronaut.core.state import Counters, Cursor, Scope
 from migronaut.errors import LeaseLostError
 from migronaut.testing.contracts.world import ANYTHING, DocumentsContract, World
@@ -33,6 +34,10 @@ def _without_id(world: World, id_: Any) -> dict[str, Any]:
 
 def _counted(changed: int) -> Checkpoint:
     return Checkpoint(cursor=Cursor(last_id=6), counters=Counters(migrated=changed))
+
+
+def _what(match: Mapping[str, Any], stages: Stages, scope: Scope, **chosen: Any) -> Rewriting:
+    return Rewriting(match=match, stages=stages, scope=scope, **chosen)
 
 
 class DocumentsRewritingContract(DocumentsContract):
@@ -62,8 +67,8 @@ class DocumentsRewritingContract(DocumentsContract):
     def test_a_scope_is_rewritten_up_to_its_bound(self, ten: World) -> None:
         """Once."""
         scope = Scope(bracket="number", lower=2, bounded_below=True, upper=6, bounded_above=True)
-        assert ten.documents.rewrite(OLD, STAGES, scope) == 4
-        assert ten.documents.rewrite(OLD, STAGES, scope) == 0
+        assert ten.documents.rewrite(_what(OLD, STAGES, scope)) == 4
+        assert ten.documents.rewrite(_what(OLD, STAGES, scope)) == 0
         assert [_without_id(ten, number) for number in (2, 3, 6, 7)] == [
             {"v": 1, "n": 2},
             {"v": 2, "sum": 4},
@@ -73,11 +78,11 @@ class DocumentsRewritingContract(DocumentsContract):
 
     def test_nothing_but_what_was_named_is_rewritten(self, ten: World) -> None:
         """Also across brackets."""
-        assert ten.documents.rewrite(OLD, STAGES, NUMBERS, only=[3, 4, 99], without=[4]) == 1
+        assert ten.documents.rewrite(_what(OLD, STAGES, NUMBERS, only=[3, 4, 99], without=[4])) == 1
         assert _without_id(ten, 3) == {"v": 2, "sum": 4}
         assert _without_id(ten, 4) == {"v": 1, "n": 4}
-        assert ten.documents.rewrite(OLD, STAGES, NUMBERS, without=[0, 1]) == 7
-        assert ten.documents.rewrite(OLD, STAGES, Scope(bracket="string")) == 1
+        assert ten.documents.rewrite(_what(OLD, STAGES, NUMBERS, without=[0, 1])) == 7
+        assert ten.documents.rewrite(_what(OLD, STAGES, Scope(bracket="string"))) == 1
         assert _without_id(ten, None) == {"v": 1, "n": 1}
 
     def test_documents_are_chosen_by_ids_of_any_type(self, world: World) -> None:
@@ -86,14 +91,14 @@ class DocumentsRewritingContract(DocumentsContract):
         world.application.insert(*({"_id": id_, "v": 1} for id_ in ids))
         stages = [{"$set": {"v": 2, "by": UUID(int=9)}}]
         assert world.documents.refusal_of(stages) is None
-        assert world.documents.rewrite(OLD, stages, NUMBERS, only=ids[:2], without=ids[:1]) == 1
+        assert world.documents.rewrite(_what(OLD, stages, NUMBERS, only=ids[:2], without=ids[:1])) == 1
         assert [_without_id(world, id_) for id_ in ids] == [{"v": 1}, {"v": 2, "by": UUID(int=9)}, {"v": 1}]
 
     def test_it_stops_at_a_document_that_is_refused_and_keeps_what_was_done_before(self, ten: World) -> None:
         """Outside of a transaction."""
         ten.application.update(4, {"$set": {"n": "text"}})
         with pytest.raises(WriteRefusedError) as refused:
-            ten.documents.rewrite(OLD, STAGES, NUMBERS)
+            ten.documents.rewrite(_what(OLD, STAGES, NUMBERS))
         assert (refused.value.code, refused.value.index) == (16554, None)
         assert _without_id(ten, 3) == {"v": 2, "sum": 4}
         assert _without_id(ten, 4) == {"v": 1, "n": "text"}
@@ -112,7 +117,7 @@ class DocumentsRewritingContract(DocumentsContract):
         if setting == "unique":
             world.application.insert({"_id": 2, "v": 1, "n": 1, "sum": 5})
         with pytest.raises(WriteRefusedError) as refused:
-            world.documents.rewrite(OLD, STAGES, NUMBERS)
+            world.documents.rewrite(_what(OLD, STAGES, NUMBERS))
         assert (refused.value.code, refused.value.by) == (code, by)
 
     @pytest.mark.parametrize(
@@ -152,7 +157,7 @@ class DocumentsRewritingContract(DocumentsContract):
         scope = Scope(bracket="binData")
         assert world.documents.refusal_of(stages) is None
         assert world.documents.still_matching(match, stages, [first, second]) == ()
-        assert world.documents.rewrite(match, stages, scope, only=[first, second]) == 1
+        assert world.documents.rewrite(_what(match, stages, scope, only=[first, second])) == 1
         assert _without_id(world, first) == {"v": 2, "of": second, "by": second}
 
     def test_nan_is_below_every_bound(self, world: World) -> None:
@@ -163,18 +168,21 @@ class DocumentsRewritingContract(DocumentsContract):
         scope = Scope(bracket="number", upper=3, bounded_above=True)
         read = world.documents.read_ids(OLD, scope, after=None, limit=10)
         assert len(read.documents) == 2
-        assert world.documents.rewrite(OLD, STAGES, scope) == 2
+        assert world.documents.rewrite(_what(OLD, STAGES, scope)) == 2
         assert _without_id(world, 5) == {"v": 1, "n": 1}
 
     def test_a_range_and_its_checkpoint_are_one(self, ten: World) -> None:
         """Counted exactly."""
         partition = ten.claim()
         scope = Scope(bracket="number", lower=2, bounded_below=True, upper=6, bounded_above=True)
-        assert ten.documents.rewrite_fenced(partition, OLD, STAGES, scope, checkpoint=_counted, without=[5]) == 3
+        assert ten.documents.rewrite_fenced(partition, _what(OLD, STAGES, scope, without=[5]), checkpoint=_counted) == 3
         assert [_without_id(ten, number)["v"] for number in range(2, 8)] == [1, 2, 2, 1, 2, 1]
         stored = ten.stored_partition()
         assert (stored.cursor, stored.counters.migrated) == (Cursor(last_id=6), 3)
-        assert ten.documents.rewrite_fenced(partition, OLD, STAGES, NUMBERS, checkpoint=_counted, only=[0, 2, 5]) == 3
+        assert (
+            ten.documents.rewrite_fenced(partition, _what(OLD, STAGES, NUMBERS, only=[0, 2, 5]), checkpoint=_counted)
+            == 3
+        )
         assert ten.stored_partition().counters.migrated == 6
 
     def test_without_the_lease_nothing_of_a_range_is_written(self, ten: World) -> None:
@@ -182,7 +190,7 @@ class DocumentsRewritingContract(DocumentsContract):
         partition = ten.claim()
         ten.store.drop_leases(partition.background)
         with pytest.raises(LeaseLostError):
-            ten.documents.rewrite_fenced(partition, OLD, STAGES, NUMBERS, checkpoint=_counted)
+            ten.documents.rewrite_fenced(partition, _what(OLD, STAGES, NUMBERS), checkpoint=_counted)
         assert ten.documents.count(OLD, limit=100) == 12
         assert ten.stored_partition().counters.migrated == 0
 
@@ -191,7 +199,7 @@ class DocumentsRewritingContract(DocumentsContract):
         partition = ten.claim()
         ten.at("documents.rewrite_fenced.rewritten", lambda: ten.store.drop_leases(partition.background))
         with pytest.raises((LeaseLostError, WriteConflictError)):
-            ten.documents.rewrite_fenced(partition, OLD, STAGES, NUMBERS, checkpoint=_counted)
+            ten.documents.rewrite_fenced(partition, _what(OLD, STAGES, NUMBERS), checkpoint=_counted)
         assert ten.documents.count(OLD, limit=100) == 12
 
     def test_a_refused_document_undoes_its_whole_range(self, ten: World) -> None:
@@ -199,7 +207,7 @@ class DocumentsRewritingContract(DocumentsContract):
         ten.application.update(4, {"$set": {"n": "text"}})
         partition = ten.claim()
         with pytest.raises(WriteRefusedError) as refused:
-            ten.documents.rewrite_fenced(partition, OLD, STAGES, NUMBERS, checkpoint=_counted)
+            ten.documents.rewrite_fenced(partition, _what(OLD, STAGES, NUMBERS), checkpoint=_counted)
         assert (refused.value.code, refused.value.index) == (16554, None)
         assert ten.documents.count(OLD, limit=100) == 12
         assert ten.stored_partition().counters.migrated == 0
