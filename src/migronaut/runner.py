@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from migronaut.core.coordinator import failure_text, mending
+from migronaut.core.advice import failure_text, mending
 from migronaut.core.state import TERMINAL, BackgroundState, Status
 from migronaut.engine.drive import advance
 from migronaut.engine.speaking import speaking

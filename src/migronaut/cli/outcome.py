@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from migronaut.background import Worked
 from migronaut.cli.session import Session
-from migronaut.core.coordinator import failure_text, mending, taking_up
+from migronaut.core.advice import failure_text, mending, taking_up
 from migronaut.core.order import Awaited, waiting_text
 from migronaut.core.state import Status
 from migronaut.core.wording import sentence

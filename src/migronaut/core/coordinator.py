@@ -6,11 +6,11 @@ The engine gathers the facts, asks ``next_step``, performs the answer, and asks 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 
 from attrs import frozen
 
+from migronaut.core.advice import STILL_WRITTEN
 from migronaut.core.order import Awaited, waiting_text
 from migronaut.core.state import (
     MAX_BAD_BYTES,
@@ -19,16 +19,14 @@ from migronaut.core.state import (
     SCHEMA,
     TERMINAL,
     BackgroundState,
-    DocumentError,
     Phase,
     Status,
 )
-from migronaut.core.wording import plural, sentence
+from migronaut.core.wording import plural
 
 POLL = 5.0
 """Seconds until a waiting coordinator looks again."""
 _ENDING = "lanes of the old plan are ending"
-_STILL_WRITTEN = "old-shape documents keep appearing"
 
 
 class FileFact(StrEnum):
@@ -255,49 +253,10 @@ def verdict(
         return Complete()
     if state.pass_number >= state.spec.max_passes:
         return Fail(
-            reason=f"{_STILL_WRITTEN} after {state.pass_number} passes; "
+            reason=f"{STILL_WRITTEN} after {state.pass_number} passes; "
             "is an old release of the application still writing them?"
         )
     return NextPass()
-
-
-def failure_text(name: str, reason: str | None, errors: Sequence[DocumentError]) -> str:
-    """Why a migration failed, in sentences.
-
-    Args:
-        reason: Its ``last_error``.
-        errors: Of documents; the latest is quoted.
-    """
-    why = f"{name} failed: {sentence(reason or 'no reason was kept')}"
-    return f"{why} The latest of them: {sentence(errors[-1].message)}" if errors else why
-
-
-def mending(name: str, reason: str | None) -> str:
-    """The way on from a failure.
-
-    Args:
-        reason: The ``last_error`` of the migration.
-    """
-    if reason is not None and reason.startswith(_STILL_WRITTEN):
-        return f"make sure that no old release writes them any more, then `migronaut background retry {name}`"
-    return (
-        f"mend the file, then `migronaut background retry {name} --repin` (without --repin if the documents were "
-        "mended)"
-    )
-
-
-_TAKING_UP = {
-    Status.PAUSED: ("resume", "goes on with it"),
-    Status.FAILED: ("retry", "goes on where it failed"),
-    Status.CANCELLED: ("retry", "takes it up again"),
-    Status.COMPLETED: ("retry", "looks for documents of the old shape once more"),
-}
-
-
-def taking_up(name: str, status: Status) -> str:
-    """The command for a migration that nobody works as it stands, and what it does."""
-    command, what = _TAKING_UP[status]
-    return f"`migronaut background {command} {name}` {what}"
 
 
 def over_budget(state: BackgroundState) -> str | None:

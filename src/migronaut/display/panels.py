@@ -11,7 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from migronaut.core.coordinator import FileFact, mending
+from migronaut.core.advice import mending
+from migronaut.core.coordinator import FileFact
 from migronaut.core.order import waiting_text
 from migronaut.core.progress import UNATTENDED
 from migronaut.core.state import TERMINAL, Status

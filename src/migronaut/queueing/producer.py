@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
-from migronaut.core.coordinator import taking_up
+from migronaut.core.advice import taking_up
 from migronaut.core.ports import QueuePort
 from migronaut.core.state import BackgroundState, Status
 from migronaut.core.tickets import MAX_LOSSES, Role, Ticket

@@ -7,7 +7,8 @@ from typing import Any
 
 from attrs import field, frozen
 
-from migronaut.core.coordinator import Wait, failure_text
+from migronaut.core.advice import failure_text
+from migronaut.core.coordinator import Wait
 from migronaut.core.ports import Owner
 from migronaut.core.state import Direction, Status
 from migronaut.engine import Engine, Ports, Source
